@@ -1,0 +1,23 @@
+"""How every command speaks: JSON or text on stdout, one sentence on stderr, exit 0, 1 or 2."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+import msgspec
+import typer
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on one line; sizes in bytes, absent is null."""
+    sys.stdout.write(msgspec.json.encode(value, enc_hook=str).decode() + "\n")
+    sys.stdout.flush()
+
+
+def fail(message: str, detail: str = "") -> NoReturn:
+    """End with exit code 1 and a sentence on stderr, the machine's own words beneath."""
+    typer.echo(f"kvarn: {message}", err=True)
+    if detail:
+        typer.echo(detail, err=True)
+    raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""Processes, sockets, threads and disk; no Qt."""

