@@ -61,8 +61,8 @@ def _pip_download(pin: Pin, archive: Path) -> None:
         wanted = Path(folder, "requirements.txt")
         wanted.write_text(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n", encoding="utf-8")
         # Without build isolation pip prepares the sdist's metadata with the scikit-build-core already here.
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--progress-bar=off",
-                   "--no-build-isolation", "--require-hashes", "--dest", folder, "--requirement", str(wanted)]  # fmt: skip
+        options = "--no-deps --no-binary :all: --no-build-isolation --require-hashes --progress-bar off".split()
+        command = [sys.executable, "-m", "pip", "download", *options, "--dest", folder, "--requirement", str(wanted)]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         print(done.stdout, done.stderr, sep="", flush=True)
         if done.returncode:

@@ -111,9 +111,7 @@ def _applier() -> list[str]:
         return [git, "apply", "--whitespace=nowarn", "-"]
     if patch := shutil.which("patch"):
         return [patch, "--strip=1", "--fuzz=0", "--forward", "--batch", "--no-backup-if-mismatch", "--reject-file=-"]
-    raise EngineBuildError(
-        "Neither git nor patch was found, and one of them is needed to apply our patches: install git."
-    )
+    raise EngineBuildError("Applying our patches needs git (or patch), and neither was found: install git.")
 
 
 def _outside_any_repository(tree: Path) -> dict[str, str]:
