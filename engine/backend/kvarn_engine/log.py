@@ -16,7 +16,7 @@ _LAST_WORDS = 60
 
 @contextlib.contextmanager
 def into_file(path: Path) -> Iterator[None]:
-    """Send this process's and its children's output to `path`; on failure repeat the last lines where it went before."""
+    """Send our and our children's output to `path`; on failure repeat its last lines where output went before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()

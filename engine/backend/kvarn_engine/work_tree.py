@@ -19,8 +19,7 @@ def git(tree: Path, *words: str, text_in: str | None = None) -> str:
     quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
     who = {f"GIT_{role}_{part}": "kvarn" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | quiet | who
-    options = ["-c", "core.autocrlf=false", "-c", "core.fileMode=false", "-c", "gc.auto=0"]
-    done = subprocess.run(["git", *options, *words], cwd=tree, env=env, input=text_in, check=True,
+    done = subprocess.run(["git", *words], cwd=tree, env=env, input=text_in, check=True,
                           capture_output=True, text=True, encoding="utf-8")  # fmt: skip
     return done.stdout
 
@@ -28,6 +27,9 @@ def git(tree: Path, *words: str, text_in: str | None = None) -> str:
 def start(tree: Path, pin: Pin) -> None:
     """Make the pristine tree the first commit, tagged `upstream/<version>`."""
     git(tree, "init", "--quiet", "--initial-branch=kvarn")
+    # Settled in the repository, so that a person's own git commands there behave the same.
+    for setting, value in (("core.autocrlf", "false"), ("core.fileMode", "false"), ("gc.auto", "0")):
+        git(tree, "config", setting, value)
     commit(tree, f"upstream {pin.version}")
     git(tree, "tag", f"upstream/{pin.version}")
 
