@@ -61,8 +61,9 @@ def _pip_download(pin: Pin, archive: Path) -> None:
         wanted = Path(folder, "requirements.txt")
         wanted.write_text(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n", encoding="utf-8")
         # Without build isolation pip prepares the sdist's metadata with the scikit-build-core already here.
-        options = "--no-deps --no-binary :all: --no-build-isolation --require-hashes --progress-bar off".split()
-        command = [sys.executable, "-m", "pip", "download", *options, "--dest", folder, "--requirement", str(wanted)]
+        source_only = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--require-hashes"]
+        where = ["--progress-bar", "off", "--dest", folder, "--requirement", str(wanted)]
+        command = [sys.executable, "-m", "pip", "download", *source_only, *where]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         print(done.stdout, done.stderr, sep="", flush=True)
         if done.returncode:

@@ -6,17 +6,17 @@ static json memory_of(const llama_context * ctx) {
     const kvarn_kv_facts facts = kvarn_kv_facts_get(ctx);
 
     return {
-        { "cache_type_k",    facts.type_k.empty() ? json(nullptr) : json(facts.type_k) },
-        { "cache_type_v",    facts.type_v.empty() ? json(nullptr) : json(facts.type_v) },
-        { "kv_bytes",        facts.k_bytes + facts.v_bytes },
-        { "kv_k_bytes",      facts.k_bytes },
-        { "kv_v_bytes",      facts.v_bytes },
-        { "recurrent_bytes", facts.recurrent_bytes },
-        { "flash_attn",      facts.flash_attn },
-        { "kv_unified",      facts.kv_unified },
-        { "n_ctx",           facts.n_ctx },
-        { "n_ctx_slot",      facts.n_ctx_seq },
-        { "n_ubatch",        facts.n_ubatch },
+        { "kv_k",             facts.type_k.empty() ? json(nullptr) : json(facts.type_k) },
+        { "kv_v",             facts.type_v.empty() ? json(nullptr) : json(facts.type_v) },
+        { "kv_bytes",         facts.k_bytes + facts.v_bytes },
+        { "kv_k_bytes",       facts.k_bytes },
+        { "kv_v_bytes",       facts.v_bytes },
+        { "recurrent_bytes",  facts.recurrent_bytes },
+        { "flash_attention",  facts.flash_attn },
+        { "kv_unified",       facts.kv_unified },
+        { "context_tokens",   facts.n_ctx },
+        { "context_per_slot", facts.n_ctx_seq },
+        { "ubatch_tokens",    facts.n_ubatch },
     };
 }
 

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 struct kvarn_request {
@@ -15,12 +17,14 @@ struct kvarn_request {
     int64_t      t_queue_us;   // from the task's making to its start in a slot
     int64_t      t_prompt_us;  // from the start to the last prompt token, or to the first generated one
     int64_t      t_gen_us;     // from the first generated token to the last
-    uint64_t     n_prompt;
-    uint64_t     n_cached;
+    uint64_t     n_prompt;     // the whole prompt
+    uint64_t     n_cached;     // ... of which taken from the cache
+    uint64_t     n_processed;  // ... of which computed
     uint64_t     n_gen;
     uint64_t     n_draft;
     uint64_t     n_draft_accepted;
     const char * finish;       // a literal
+    std::string  error;        // the engine's own sentence, empty unless it failed
 };
 
 static constexpr size_t N_KEPT = 256;
@@ -30,12 +34,14 @@ static std::array<kvarn_request, N_KEPT>  requests; // request seq lives in [seq
 static uint64_t                           seq_last = 0;
 
 // main thread only
-static int        id_failed   = -1;
-static error_type type_failed = ERROR_TYPE_SERVER;
+static int         id_failed   = -1;
+static error_type  type_failed = ERROR_TYPE_SERVER;
+static std::string error_failed;
 
-void kvarn_requests_on_error(int id_task, error_type type) {
-    id_failed   = id_task;
-    type_failed = type;
+void kvarn_requests_on_error(int id_task, error_type type, const std::string & error) {
+    id_failed    = id_task;
+    type_failed  = type;
+    error_failed = error;
 }
 
 static const char * finish_of(const server_task & task, stop_type stop) {
@@ -70,16 +76,19 @@ void kvarn_requests_on_release(const server_task & task, const server_slot_stats
     request.t_gen_us         = stats.t_gen_us();
     request.n_prompt         = task.tokens.size();
     request.n_cached         = stats.n_prompt_cached;
+    request.n_processed      = stats.n_prompt_processed;
     request.n_gen            = stats.n_gen;
     request.n_draft          = stats.n_draft_tokens;
     request.n_draft_accepted = stats.n_draft_accepted;
     request.finish           = finish_of(task, stop);
+    request.error            = task.id == id_failed ? error_failed : std::string();
 
     std::lock_guard<std::mutex> lock(mutex_requests);
     request.seq = ++seq_last;
-    requests[request.seq % N_KEPT] = request;
+    requests[request.seq % N_KEPT] = std::move(request);
 }
 
+// cache_n, prompt_n, predicted_n, draft_n and the times mean what they mean in the `timings` of a completion
 static json to_json(const kvarn_request & request) {
     // the first token arrives at the end of the prompt time; without one there is no time to it
     const bool has_token = request.n_gen > 0;
@@ -90,8 +99,10 @@ static json to_json(const kvarn_request & request) {
         { "id_slot",          request.id_slot },
         { "finished_unix_ms", request.t_finish_ms },
         { "finish",           request.finish },
-        { "prompt_n",         request.n_prompt },
+        { "error",            request.error },
+        { "n_prompt_tokens",  request.n_prompt },
         { "cache_n",          request.n_cached },
+        { "prompt_n",         request.n_processed },
         { "predicted_n",      request.n_gen },
         { "queue_ms",         request.t_queue_us  / 1000.0 },
         { "prompt_ms",        request.t_prompt_us / 1000.0 },

@@ -9,7 +9,7 @@
 #include "server-task.h"
 
 // told by server_context_impl::send_error(): the task's release that follows is a failure, not a client that left
-void kvarn_requests_on_error(int id_task, error_type type);
+void kvarn_requests_on_error(int id_task, error_type type, const std::string & error);
 
 // told by the slot's on-reset callback, before stats and task are cleared
 void kvarn_requests_on_release(const server_task & task, const server_slot_stats & stats, int id_slot, stop_type stop);
