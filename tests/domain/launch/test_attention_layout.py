@@ -110,7 +110,11 @@ def test_v_rows_are_padded_to_the_widest_when_flash_attention_is_off():
     model = dense("deci", 2, 32, (8, 2), 128)
     on, off = (
         estimate_budget(
-            entry(model), LaunchSettings(flash_attention=FlashAttention(mode)), TYPES["f16"], TYPES["f16"], free_bytes=None
+            entry(model),
+            LaunchSettings(flash_attention=FlashAttention(mode)),
+            TYPES["f16"],
+            TYPES["f16"],
+            free_bytes=None,
         ).of(MemoryKind.KV)
         for mode in ("on", "off")
     )
