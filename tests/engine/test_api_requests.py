@@ -119,6 +119,13 @@ def test_a_long_unreadable_request_is_not_copied_into_answer_or_log(server):
     assert "s3cret" not in log(server)
 
 
+@pytest.mark.parametrize("path", [CHAT, "/completion", "/tokenize"])
+def test_a_body_nested_without_end_is_refused_and_the_engine_lives(server, path):
+    for head in ('{"tools":', '{"messages":[{"role":"user","content":"x"}],"json_schema":', '{"prompt":', ""):
+        assert_refused(server.http.post(path, content=head + '{"items":[' * 100_000), "levels deep")
+    assert server.http.get("/health").status_code == 200
+
+
 LEGAL_MESSAGES = {
     "a tool call with null content": answered(CALL, {}),
     "a tool call without content": [*user("hi"), {"role": "assistant", "tool_calls": [CALL]}, *answered(CALL, {})[2:]],
@@ -127,6 +134,7 @@ LEGAL_MESSAGES = {
     "a system turn at the end": [*user("hi"), {"role": "system", "content": "be brief"}],
     "a developer turn": [{"role": "developer", "content": "be brief"}, *user("hi")],
     "a NUL inside": user("a\0b"),
+    "brackets in text": user('"\\"' + "[{" * 500),
     "parts": user([{"type": "text", "text": "say"}, {"type": "text", "text": " hello"}]),
 }
 

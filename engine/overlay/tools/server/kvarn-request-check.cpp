@@ -10,6 +10,7 @@
 
 static constexpr size_t MAX_WORDS = 300;
 static constexpr size_t MAX_QUOTE = 40;
+static constexpr int    MAX_DEPTH = 200;
 
 [[noreturn]] static void refuse(const std::string & why) {
     throw std::invalid_argument(why);
@@ -50,6 +51,25 @@ std::string kvarn_request_words(const std::string & what) {
         words = words.substr(0, words.find(mark));
     }
     return shorten((not_json ? "The request body is not valid JSON: " : "") + words, MAX_WORDS);
+}
+
+void kvarn_check_nesting(const std::string & body) {
+    int  depth  = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < body.size(); i++) {
+        const char c = body[i];
+        if (c == '"') {
+            quoted = !quoted;
+        } else if (quoted) {
+            i += c == '\\';
+        } else if (c == '{' || c == '[') {
+            if (++depth > MAX_DEPTH) {
+                refuse("The request body is nested more than " + std::to_string(MAX_DEPTH) + " levels deep.");
+            }
+        } else if (c == '}' || c == ']') {
+            depth--;
+        }
+    }
 }
 
 error_type kvarn_request_fault(const std::exception & e) {

@@ -13,6 +13,9 @@
 // The reason of a failed request in plain words: no library prefix, no dump of the request, at most one short paragraph.
 std::string kvarn_request_words(const std::string & what);
 
+// Refuse a body nested so deep that the recursion of readers and writers would run out of stack.
+void kvarn_check_nesting(const std::string & body);
+
 // 400 where the request itself is at fault (it is not JSON, or a field has the wrong type), else 500.
 error_type kvarn_request_fault(const std::exception & e);
 

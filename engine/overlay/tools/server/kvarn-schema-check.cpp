@@ -12,7 +12,7 @@
 using json = common_json;
 using names = std::vector<const char *>;
 
-static constexpr int MAX_DEPTH = 100;
+static constexpr int MAX_HOPS = 100; // from $ref to $ref; more is a circle
 
 // Keywords that restrict a value, by the type of value they speak about. All others are annotations.
 static const names ANY_RULES    = { "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "const", "enum" };
@@ -28,10 +28,8 @@ class kvarn_schema_checker {
   public:
     kvarn_schema_checker(const json & root, bool strict) : root(root), strict(strict) {}
 
-    json check(const json & schema, const std::string & path, int depth = 0) {
-        if (depth > MAX_DEPTH) {
-            throw std::invalid_argument("JSON schema is nested more than " + std::to_string(MAX_DEPTH) + " deep");
-        }
+    // Recursion is bounded by the nesting of the request (kvarn_check_nesting).
+    json check(const json & schema, const std::string & path) {
         if (schema.is_boolean()) {
             if (!schema.get<bool>()) {
                 throw std::invalid_argument("JSON schema at " + path + " is false: no answer could satisfy it");
@@ -42,7 +40,7 @@ class kvarn_schema_checker {
             throw std::invalid_argument("JSON schema at " + path + " must be an object or true");
         }
         json node = schema;
-        check_children(node, path, depth + 1);
+        check_children(node, path);
         if (can_unwrap_all_of(node)) {
             node = json(node.at("allOf").at((size_t) 0));
         }
@@ -86,12 +84,12 @@ class kvarn_schema_checker {
         return rule == "multipleOf" && value == 1;
     }
 
-    void check_children(json & node, const std::string & path, int depth) {
+    void check_children(json & node, const std::string & path) {
         for (const char * key : { "$defs", "definitions", "properties" }) {
             if (node.contains(key) && node.at(key).is_object()) {
                 const json children = node.at(key);
                 for (const auto & [name, child] : children.items()) {
-                    node[key][name] = check(child, path + "/" + key + "/" + name, depth);
+                    node[key][name] = check(child, path + "/" + key + "/" + name);
                 }
             }
         }
@@ -99,15 +97,15 @@ class kvarn_schema_checker {
             if (node.contains(key) && node.at(key).is_array()) {
                 for (size_t i = 0; i < node.at(key).size(); i++) {
                     give_type(node, key, node[key][i]);
-                    node[key][i] = check(json(node.at(key).at(i)), path + "/" + key + "/" + std::to_string(i), depth);
+                    node[key][i] = check(json(node.at(key).at(i)), path + "/" + key + "/" + std::to_string(i));
                 }
             }
         }
         if (node.contains("items") && !node.contains("prefixItems") && !node.at("items").is_array()) {
-            node["items"] = check(json(node.at("items")), path + "/items", depth);
+            node["items"] = check(json(node.at("items")), path + "/items");
         }
         if (node.contains("additionalProperties") && node.at("additionalProperties").is_object()) {
-            node["additionalProperties"] = check(json(node.at("additionalProperties")), path + "/additionalProperties", depth);
+            node["additionalProperties"] = check(json(node.at("additionalProperties")), path + "/additionalProperties");
         }
     }
 
@@ -333,7 +331,7 @@ class kvarn_schema_checker {
 
     const json & resolve(const json & part) const {
         const json * node = &part;
-        for (int hops = 0; hops < MAX_DEPTH && node->contains("$ref") && node->at("$ref").is_string(); hops++) {
+        for (int hops = 0; hops < MAX_HOPS && node->contains("$ref") && node->at("$ref").is_string(); hops++) {
             node = &follow(node->at("$ref").get<std::string>());
         }
         return *node;
