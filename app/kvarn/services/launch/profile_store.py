@@ -50,7 +50,7 @@ class ProfileStore:
             return {}
         except (OSError, msgspec.DecodeError) as error:
             raise ProfileError(
-                f"The profiles in {path} cannot be read; the file was left as it is.", str(error)
+                f"The profiles in {path} cannot be read; they were left as they are.", str(error)
             ) from error
 
     def save(self, model_id: str, name: str, settings: LaunchSettings) -> None:
