@@ -14,8 +14,7 @@ QMainWindow, QDialog, QWidget[role="page"], QScrollArea[role="page"], QWidget[ro
 QToolTip { background: $card; color: $ink; border: 1px solid $line_strong; padding: 4px 6px; }
 
 QFrame[role="card"] { background: $card; border: 1px solid $line; border-radius: 8px; }
-QFrame[role="error-card"] { background: $card; border: 1px solid $bad; border-left: 4px solid $bad;
-    border-radius: 8px; }
+QFrame[role="error-card"] { background: $card; border: 1px solid $bad; border-radius: 8px; }
 QFrame[role="header"] { background: $ground; border: none; border-bottom: 1px solid $line; }
 QFrame[role="footer"] { background: $ground; border: none; border-top: 1px solid $line; }
 QFrame[role="rail"] { background: $ground; border: none; border-right: 1px solid $line; }
@@ -60,6 +59,7 @@ QComboBox, QLineEdit, QSpinBox, QDoubleSpinBox, QPlainTextEdit { background: $ca
 QComboBox, QLineEdit, QSpinBox, QDoubleSpinBox { padding: 4px 8px; min-height: 20px; }
 QComboBox:focus, QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QPlainTextEdit:focus { border-color: $accent; }
 QComboBox:disabled, QLineEdit:disabled, QSpinBox:disabled { color: $mute; background: $sunken; border-color: $line; }
+QSpinBox, QDoubleSpinBox { padding: 4px 4px 4px 6px; }
 QComboBox::drop-down { border: none; width: 22px; }
 QComboBox::down-arrow { image: url("$icons/chevron-$scheme.svg"); width: 12px; height: 12px; }
 QComboBox QAbstractItemView { background: $card; color: $ink; border: 1px solid $line_strong; padding: 3px;
@@ -75,7 +75,7 @@ QSlider::groove:horizontal { height: 4px; background: $line; border-radius: 2px;
 QSlider::sub-page:horizontal { background: $accent; border-radius: 2px; }
 QSlider::handle:horizontal { width: 14px; height: 14px; margin: -5px 0; border-radius: 7px; background: $accent; }
 QSlider::handle:horizontal:focus { background: $ink; }
-QSlider:disabled::sub-page:horizontal, QSlider::handle:horizontal:disabled { background: $line_strong; }
+QSlider::sub-page:horizontal:disabled, QSlider::handle:horizontal:disabled { background: $line_strong; }
 
 QCheckBox, QRadioButton { color: $ink; spacing: 8px; }
 QCheckBox:disabled, QRadioButton:disabled { color: $mute; }
@@ -90,7 +90,7 @@ QTableView::item { border-bottom: 1px solid $line; padding: 3px 8px; }
 QTableView::item:selected { background: $selection; color: $ink; }
 QHeaderView { background: $card; border: none; }
 QHeaderView::section { background: $card; color: $mute; border: none; border-bottom: 1px solid $line_strong;
-    padding: 4px 8px; font-weight: 400; }
+    padding: 4px 11px; font-weight: 400; }
 QTableCornerButton::section { background: $card; border: none; }
 
 QScrollBar:vertical { background: transparent; width: 10px; margin: 0; }
