@@ -18,6 +18,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     value: str
     text: str
+    detail: str = ""
     reason: str = ""
     kv_type: str = ""
     """The cache type whose fixed colour belongs to it."""
@@ -32,7 +33,9 @@ def kv_choices(draft: LaunchDraft, build: EngineBuild | None, field: str) -> tup
     """The engine's own list for `kv_k` or `kv_v`, then the draft's type if the engine lacks it."""
     types = build.kv_types if build else ()
     offered = [
-        Choice(value=kv.name, text=f"{kv.name} · {bits_text(kv)}", reason=_reason(draft, build, field, kv), kv_type=kv.name)
+        Choice(
+            value=kv.name, text=kv.name, detail=bits_text(kv), reason=_reason(draft, build, field, kv), kv_type=kv.name
+        )
         for kv in types
     ]
     wanted = getattr(draft.settings, field)
