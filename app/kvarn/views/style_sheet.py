@@ -40,6 +40,9 @@ QPushButton[role="primary"]:focus { border: 2px solid $ink; padding: 4px 11px; }
 QPushButton[role="primary"]:disabled { background: $chip; color: $mute; border-color: $line; }
 QPushButton[role="quiet"], QToolButton[role="quiet"] { background: transparent; border: 1px solid transparent;
     color: $mute; padding: 3px 7px; border-radius: 5px; }
+QToolButton[role="icon"] { background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 0; }
+QToolButton[role="icon"]:hover, QToolButton[role="icon"]:checked { background: $chip; }
+QToolButton[role="icon"]:focus { border-color: $accent; }
 QPushButton[role="quiet"]:hover, QToolButton[role="quiet"]:hover { color: $ink; background: $chip; }
 QPushButton[role="quiet"]:focus, QToolButton[role="quiet"]:focus { border-color: $accent; }
 QPushButton[role="quiet"]:checked, QToolButton[role="quiet"]:checked { color: $ink; background: $chip;

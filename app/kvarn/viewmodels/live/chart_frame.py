@@ -92,6 +92,11 @@ class ChartFrame:
         """True when the stack has anything to show."""
         return any(not band.curve.is_empty for band in self.memory)
 
+    @property
+    def lines(self) -> tuple[MarkFrame, ...]:
+        """Marks drawn across all charts; graph rebuilds have a chart of their own."""
+        return tuple(mark for mark in self.marks if mark.kind != "rebuild")
+
     def curve(self, name: str) -> CurveFrame:
         """A series by name, empty when it is unknown."""
         return self.curves.get(name, EMPTY_CURVE)

@@ -33,7 +33,7 @@ def wall_text(frame: ChartFrame, x_s: float) -> str:
 
 def cursor_text(frame: ChartFrame, x_s: float) -> str:
     """`14:02:31 · −12 s`, with the events that happened there."""
-    events = [mark.text for mark in frame.marks if mark.kind != "rebuild" and abs(mark.x_s - x_s) <= _reach(frame)]
+    events = [mark.text for mark in frame.lines if abs(mark.x_s - x_s) <= _reach(frame)]
     return " · ".join([wall_text(frame, x_s), ago_text(-x_s), *events])
 
 

@@ -50,15 +50,15 @@ def graph_headline(now: LiveSnapshot, why_absent: str, last_reason: str, *, on_g
     """Graph events of the last minute, counted by the engine."""
     label = "Graph re-captures" if on_gpu else "Graph rebuilds"
     if now.graph_builds_per_min is None:
-        return Headline(label, None, "in the last minute", why_absent or "no engine is running")
+        return Headline(label, None, "per min", why_absent or "no engine is running")
     last = f"last: {last_reason}" if last_reason else ""
-    return Headline(label, f"{now.graph_builds_per_min:,.0f}", "in the last minute", last)
+    return Headline(label, f"{now.graph_builds_per_min:,.0f}", "per min", last)
 
 
 def _memory(label: str, shown: int, used: int | None, total: int | None, sub: str, what: str) -> Headline:
     value, unit = bytes_text(shown).rsplit(" ", 1)
     share = used / total if used is not None and total else 0.0
-    of = f"{unit} of {bytes_text(total)} {what}" if total else unit
+    of = f"{unit} of {bytes_text(total)}" if total else unit
     if share >= RED_SHARE:
         return Headline(label, value, of, f"nearly full: {what} {share:.0%} used".replace("%", " %"), "bad")
     if share >= AMBER_SHARE:

@@ -8,7 +8,7 @@ from kvarn.domain.launch.memory_budget import MemoryBudget, MemoryKind
 from kvarn.domain.live.series import Floats
 from kvarn.viewmodels.live.chart_frame import CurveFrame, MemoryBand
 
-WEIGHTS, KV, COMPUTE, OTHER = "weights", "kv", "compute", "other"
+WEIGHTS, KV, COMPUTE, OTHER, STRANGERS = "weights", "kv", "compute", "other", "strangers"
 
 
 def ram_bands(mapped: CurveFrame, private: CurveFrame, budget: MemoryBudget | None) -> tuple[MemoryBand, ...]:
@@ -35,7 +35,7 @@ def vram_bands(used: CurveFrame, engine: CurveFrame, budget: MemoryBudget | None
     bands = [MemoryBand(k, lab, CurveFrame(used.x_s, v), p) for k, lab, v, p in _split(own, plan)]
     if aligned:
         rest = np.maximum(used.values - own, 0)
-        bands.append(MemoryBand("others", "others", CurveFrame(used.x_s, rest)))
+        bands.append(MemoryBand(STRANGERS, "not ours", CurveFrame(used.x_s, rest)))
     return tuple(bands)
 
 

@@ -13,7 +13,7 @@ from kvarn.domain.time_text import ABSENT, rate_text
 from kvarn.services.clock import Clock, SystemClock
 from kvarn.services.live.request_log import RequestLog
 
-COLUMNS = ("<time", "prompt", "cached", "generated", "TTFT", "prefill tok/s", "decode tok/s", "accepted", "<outcome")
+COLUMNS = ("<time", "prompt", "cached", "generated", "TTFT", "prefill", "decode", "accepted", "<outcome")
 KEPT_ROWS = 100
 
 
@@ -56,8 +56,12 @@ class RequestsVm(QObject):
             count_text(r.cached_tokens),
             count_text(r.generated_tokens),
             ABSENT if r.ttft_ms is None else f"{r.ttft_ms:,.0f} ms",
-            rate_text(r.prefill_tok_per_s),
-            rate_text(r.decode_tok_per_s),
+            _speed(r.prefill_tok_per_s),
+            _speed(r.decode_tok_per_s),
             ABSENT if r.acceptance is None else f"{r.acceptance:.0%}".replace("%", " %"),
             r.error or "complete",
         )
+
+
+def _speed(tok_per_s: float | None) -> str:
+    return ABSENT if tok_per_s is None else f"{rate_text(tok_per_s)} tok/s"

@@ -104,6 +104,12 @@ class HairlineTable(QTableView):
         header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
         header.setMinimumSectionSize(36)
 
+    def fit_columns(self) -> None:
+        """Columns as wide as their texts, the last one takes the rest; for tables with one long column."""
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setStretchLastSection(True)
+
     def set_columns(self, columns: Sequence[str]) -> None:
         """See `TextTableModel.set_columns`."""
         self.text_model.set_columns(columns)

@@ -29,6 +29,10 @@ class Sparkline(QWidget):
         """Small: it stands beside a figure."""
         return QSize(96, 30)
 
+    def minimumSizeHint(self) -> QSize:
+        """The figure beside it comes first."""
+        return QSize(16, 30)
+
     def set_values(self, times: Floats, values: Floats, start: float, end: float) -> None:
         """`start` and `end` are the times at the left and right edge."""
         self._times, self._values, self._span = times, values, (start, end)

@@ -110,7 +110,7 @@ class ChartPanel(QWidget):
         head = QHBoxLayout()
         head.setSpacing(S)
         head.addWidget(self._title)
-        head.addWidget(self._unit, 0, Qt.AlignmentFlag.AlignBottom)
+        head.addWidget(self._unit)
         self._readout.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         head.addWidget(self._readout, 1)
         head.addWidget(self._table_button)
@@ -126,7 +126,7 @@ class ChartPanel(QWidget):
         self._views.setMinimumHeight(height)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(XS)
+        layout.setSpacing(2)
         layout.addLayout(head)
         layout.addWidget(self._views, 1)
         self._table_button.setCheckable(True)
@@ -150,7 +150,8 @@ class ChartPanel(QWidget):
 
 def _tool(tip: str) -> QToolButton:
     button = QToolButton()
-    button.setProperty("role", "quiet")
+    button.setProperty("role", "icon")
     button.setToolTip(tip)
-    button.setIconSize(QSize(15, 15))
+    button.setIconSize(QSize(14, 14))
+    button.setFixedSize(QSize(24, 20))
     return button

@@ -45,7 +45,7 @@ def decode_panel() -> ChartPanel:
         _series(q.DECODE_TOK_PER_S, "decode", "tok/s", rate_text),
         _series(q.DECODE_RAW_TOK_PER_S, "unsmoothed", "tok/s", rate_text),
     )
-    return _panel("Decode speed", "tok/s, all requests together", plot, columns, (line,), rate_text, 92)
+    return _panel("Decode speed", "tok/s, all requests together", plot, columns, (line,), rate_text, 76)
 
 
 def prefill_panel() -> ChartPanel:
@@ -53,7 +53,7 @@ def prefill_panel() -> ChartPanel:
     line = Line(q.PREFILL_TOK_PER_S, "prefill", colours.PREFILL)
     columns = (_series(q.PREFILL_TOK_PER_S, "prefill", "tok/s", rate_text),)
     plot = LinePlot((line,), _axis_rate, least_top=100)
-    return _panel("Prefill speed", "tok/s", plot, columns, (line,), rate_text, 56)
+    return _panel("Prefill speed", "tok/s", plot, columns, (line,), rate_text, 44)
 
 
 def context_panel() -> ChartPanel:
@@ -61,7 +61,7 @@ def context_panel() -> ChartPanel:
     line = Line(q.CONTEXT_TOKENS_USED, "used", CONTEXT_COLOUR)
     columns = (_series(q.CONTEXT_TOKENS_USED, "context used", "tokens", _count),)
     plot = LinePlot((line,), _axis_count, least_top=1000, shows_times=True)
-    return _panel("Context in use", "tokens held in the KV cache", plot, columns, (line,), _count, 74)
+    return _panel("Context in use", "tokens held in the KV cache", plot, columns, (line,), _count, 62)
 
 
 def rebuild_panel(on_gpu: bool) -> ChartPanel:
@@ -83,7 +83,7 @@ def rebuild_panel(on_gpu: bool) -> ChartPanel:
         reading=read,
         caption=lambda frame: frame.captions.get(q.GRAPH_BUILT, ""),
         sheet=columns,
-        height=48,
+        height=40,
     )
 
 
@@ -123,7 +123,7 @@ def memory_panel() -> ChartPanel:
         reading=read,
         caption=lambda frame: "" if frame.memory_is_known else frame.captions.get(q.ENGINE_RSS_BYTES, ""),
         sheet=columns,
-        height=92,
+        height=76,
     )
 
 

@@ -18,7 +18,7 @@ from kvarn.views.live.charts.chart_set import (
     rebuild_panel,
 )
 from kvarn.views.live.charts.end_labels import WIDTH as LABELS_WIDTH
-from kvarn.views.live.charts.time_plot import AXIS_WIDTH
+from kvarn.views.live.charts.time_plot import AXIS_WIDTH, EDGE
 from kvarn.views.theme import XS, M, S, theme
 from kvarn.views.widgets.card import Card
 from kvarn.views.widgets.labels import ElidedLabel
@@ -75,7 +75,7 @@ class ChartsCard(Card):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """The frames follow the width."""
         super().resizeEvent(event)
-        self._vm.set_width_px(self.width() - AXIS_WIDTH - LABELS_WIDTH - 2 * M)
+        self._vm.set_width_px(self.width() - AXIS_WIDTH - LABELS_WIDTH - EDGE - 2 * L)
 
     def _draw(self) -> None:
         for panel in self.panels:

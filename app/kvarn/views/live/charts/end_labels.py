@@ -11,7 +11,9 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from kvarn.views.theme import sized_font, theme
 
-WIDTH = 96
+WIDTH = 112
+TOP = 7
+"""Height above the plot area, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,13 @@ class EndLabels(QWidget):
         painter = QPainter(self)
         metrics = QFontMetrics(self.font())
         height = metrics.height()
-        room = self.height() - self._bottom
+        painter.translate(0, TOP)
+        room = self.height() - self._bottom - TOP
         ordered = sorted(self._labels, key=lambda label: label.share)
         for label, y in zip(ordered, spread([room * (1 - ll.share) for ll in ordered], height, room), strict=True):
             painter.setPen(QColor(theme().palette.label_colour(label.colour)))
-            shown = metrics.elidedText(label.text, Qt.TextElideMode.ElideRight, self.width() - 6)
-            box = QRect(6, round(y - height / 2), self.width() - 6, height)
+            shown = metrics.elidedText(label.text, Qt.TextElideMode.ElideRight, self.width() - 2)
+            box = QRect(2, round(y - height / 2), self.width() - 2, height)
             painter.drawText(box, int(Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine), shown)
 
 

@@ -11,6 +11,9 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
+_PALE = 95
+"""Opacity under a hatch, of 255."""
+
 Floats = NDArray[np.float64]
 
 
@@ -27,12 +30,13 @@ class BandItem(pg.GraphicsObject):
         super().__init__()
         self._polygons: list[QPolygonF] = []
         self._bounds = QRectF()
-        self._brush = QBrush()
+        self._brushes: list[QBrush] = []
 
     def set_look(self, colour: str, *, hatched: bool) -> None:
         """Planned amounts are hatched, measured ones solid."""
-        fill = QColor(colour)
-        self._brush = QBrush(fill, Qt.BrushStyle.BDiagPattern if hatched else Qt.BrushStyle.SolidPattern)
+        fill, pale = QColor(colour), QColor(colour)
+        pale.setAlpha(_PALE)
+        self._brushes = [QBrush(pale), QBrush(fill, Qt.BrushStyle.BDiagPattern)] if hatched else [QBrush(fill)]
         self.update()
 
     def set_band(self, times: Floats, low: Floats, high: Floats) -> None:
@@ -51,13 +55,13 @@ class BandItem(pg.GraphicsObject):
     def paint(self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None) -> None:
         """Fill each unbroken part."""
         painter.setPen(Qt.PenStyle.NoPen)
-        brush = QBrush(self._brush)
-        if brush.style() is not Qt.BrushStyle.SolidPattern:
-            # A hatch lives in screen pixels, whatever the data units are.
-            brush.setTransform(painter.worldTransform().inverted()[0])
-        painter.setBrush(brush)
-        for polygon in self._polygons:
-            painter.drawPolygon(polygon)
+        for brush in self._brushes:
+            if brush.style() is not Qt.BrushStyle.SolidPattern:
+                # A hatch lives in screen pixels, whatever the data units are.
+                brush.setTransform(painter.worldTransform().inverted()[0])
+            painter.setBrush(brush)
+            for polygon in self._polygons:
+                painter.drawPolygon(polygon)
 
 
 class BarItem(pg.GraphicsObject):

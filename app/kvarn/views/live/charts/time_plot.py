@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
@@ -17,6 +17,8 @@ from kvarn.views.widgets.labels import PlainLabel
 
 AXIS_WIDTH = 56
 TIME_AXIS_HEIGHT = 20
+EDGE = 16
+"""Room for the half of a label that stands outside the plot."""
 TIME_TICKS = {60: 15, 300: 60, 900: 180}
 """Seconds between time labels, by window length."""
 
@@ -35,6 +37,15 @@ def time_step(span_s: float) -> int:
     return TIME_TICKS.get(round(span_s)) or next((step for step in steps if span_s / step <= 6), 86400)
 
 
+class EdgeAxis(pg.AxisItem):
+    """An axis that also writes the labels at its very ends, half of which stand outside the plot."""
+
+    def boundingRect(self) -> QRectF:
+        """Wider than the plot by the half of a label."""
+        rect = super().boundingRect()
+        return rect.adjusted(0, -EDGE, 0, EDGE) if self.orientation == "left" else rect.adjusted(-EDGE, 0, EDGE, 0)
+
+
 class TimePlot(pg.PlotWidget):
     """Subclasses add items to `plotItem` and draw a frame in `show_frame`, then call `finish_frame`."""
 
@@ -42,7 +53,8 @@ class TimePlot(pg.PlotWidget):
     """Seconds relative to now under the pointer, or None when it left."""
 
     def __init__(self, value_text: Callable[[float], str], *, shows_times: bool, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        axes = {side: EdgeAxis(side) for side in ("left", "bottom")}
+        super().__init__(parent, axisItems=axes)
         self._value_text = value_text
         self._shows_times = shows_times
         self._top = 0.0
@@ -58,8 +70,8 @@ class TimePlot(pg.PlotWidget):
 
     @property
     def bottom_px(self) -> int:
-        """Height of the time labels below the plot."""
-        return TIME_AXIS_HEIGHT if self._shows_times else 0
+        """Height of what stands below the plot area."""
+        return TIME_AXIS_HEIGHT if self._shows_times else 7
 
     @property
     def top(self) -> float:
@@ -113,7 +125,7 @@ class TimePlot(pg.PlotWidget):
     def show_frame(self, frame: ChartFrame) -> None:
         """Draw one frame."""
         self.set_span(frame.span_s)
-        self.show_marks(frame.marks)
+        self.show_marks(frame.lines)
 
     def apply_theme(self) -> None:
         """Take the colours of the palette in force."""
@@ -151,7 +163,7 @@ class TimePlot(pg.PlotWidget):
         item.setMouseEnabled(False, False)
         item.disableAutoRange()
         item.setClipToView(True)
-        item.layout.setContentsMargins(0, 5, 1, 0)
+        item.layout.setContentsMargins(0, 7, EDGE, 0 if self._shows_times else 7)
         item.addItem(self._cursor, ignoreBounds=True)
         self._cursor.hide()
         self.setMouseTracking(True)
@@ -159,7 +171,8 @@ class TimePlot(pg.PlotWidget):
         left.setWidth(AXIS_WIDTH)
         left.setGrid(255)
         for axis in (left, bottom):
-            axis.setStyle(tickLength=0, tickFont=sized_font(0.84), tickTextOffset=6, autoExpandTextSpace=False)
+            axis.setStyle(tickLength=0, tickFont=sized_font(0.84), tickTextOffset=6)
+            axis.setStyle(autoExpandTextSpace=False, hideOverlappingLabels=False)
         if self._shows_times:
             bottom.setHeight(TIME_AXIS_HEIGHT)
         else:
