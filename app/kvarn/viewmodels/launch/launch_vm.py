@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Signal
 
 from kvarn.domain.errors import KvarnError
 from kvarn.domain.launch.check_draft import Planning, check_draft
@@ -20,6 +20,8 @@ from kvarn.domain.settings import Settings
 from kvarn.services.launch.profile_store import ProfileStore
 from kvarn.services.launch.supervisor import Supervisor
 from kvarn.viewmodels.background import Background
+from kvarn.viewmodels.bridge import Bridge
+from kvarn.viewmodels.launch.budget_vm import BudgetVm
 from kvarn.viewmodels.launch.fields import LAN_HOST, differences
 from kvarn.viewmodels.library.library_vm import LibraryVm
 from kvarn.viewmodels.settings_vm import SettingsVm
@@ -32,7 +34,8 @@ class LaunchVm(QObject):
     """Everything the launch panel shows, behind one signal: after `changed`, read what you need."""
 
     changed = Signal()
-    _status_arrived = Signal(object)
+    launched = Signal()
+    """A plan went to the supervisor."""
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class LaunchVm(QObject):
         settings: SettingsVm,
         supervisor: Supervisor,
         profiles: ProfileStore,
+        budget: BudgetVm,
         locate: Callable[[Settings], EngineBuild],
         find_port_problem: Callable[[str, int], PlanProblem | None],
         api_key: Callable[[], str | None] = lambda: None,
@@ -48,7 +52,7 @@ class LaunchVm(QObject):
     ) -> None:
         super().__init__(parent)
         self._library, self._settings, self._supervisor = library, settings, supervisor
-        self._profiles, self._api_key = profiles, api_key
+        self._profiles, self._budget, self._api_key = profiles, budget, api_key
         self._known = settings.settings
         self._edited: dict[str, LaunchSettings] = {}
         self._waiting: LaunchPlan | None = None
@@ -63,8 +67,8 @@ class LaunchVm(QObject):
         self._locator.answered.connect(self._on_located)
         self._ports = Background(lambda place: find_port_problem(*place), settle_s=0.2, name="check-port", parent=self)
         self._ports.answered.connect(self._on_port_checked)
-        self._status_arrived.connect(self._on_status, Qt.ConnectionType.QueuedConnection)
-        self._unsubscribe = supervisor.subscribe(self._status_arrived.emit)
+        self._bridge = Bridge(supervisor.subscribe, self)
+        self._bridge.received.connect(self._on_status)
         library.changed.connect(self._on_library)
         settings.changed.connect(self._on_settings)
         self._locator.ask(settings.settings)
@@ -171,7 +175,7 @@ class LaunchVm(QObject):
 
     def close(self) -> None:
         """Hear no more news and end the background work; the engine is not touched."""
-        self._unsubscribe()
+        self._bridge.close()
         self._locator.close()
         self._ports.close()
 
@@ -244,6 +248,7 @@ class LaunchVm(QObject):
 
     def _replan(self) -> None:
         self.planning = check_draft(self.draft, self.build)
+        self._budget.consider(self.draft, self.planning.plan, self.build)
         self._check_port()
         self.changed.emit()
 
@@ -259,6 +264,7 @@ class LaunchVm(QObject):
     def _start(self, plan: LaunchPlan) -> None:
         if self.build is None or not self._supervisor.launch(plan, self.build, self._api_key()):
             return
+        self.launched.emit()
         model = self.draft.model
         if model is not None and model.path == plan.model_path:
             self._remember(model.id, plan.settings)
