@@ -13,7 +13,7 @@ def bytes_text(amount: int | None) -> str:
     for size, unit in _STEPS:
         if abs(amount) >= size:
             value = amount / size
-            digits = 1 if unit == "GiB" and abs(value) < 100 or abs(value) < 10 else 0
+            digits = 1 if (unit == "GiB" and abs(value) < 100) or abs(value) < 10 else 0
             return f"{value:,.{digits}f} {unit}"
     return f"{amount:,} B"
 

@@ -26,6 +26,7 @@ QLabel[role="good"] { color: $good; } QLabel[role="warn"] { color: $warn; } QLab
 QLabel[role="title"] { font-weight: 600; }
 QLabel[role="chip"] { background: $chip; border-radius: 9px; padding: 1px 8px; }
 QLabel:disabled { color: $mute; }
+QLabel[role="figure"]:disabled { color: $mute; }
 
 QPushButton { background: $card; color: $ink; border: 1px solid $line_strong; border-radius: 6px;
     padding: 5px 12px; min-height: 18px; }
@@ -48,6 +49,7 @@ QPushButton[role="link"] { background: transparent; border: 1px solid transparen
 QPushButton[role="link"]:hover { color: $accent; }
 QPushButton[role="link"]:focus { border-color: $accent; border-radius: 4px; }
 
+QToolButton::menu-indicator { image: none; }
 QToolButton[role="rail"] { background: transparent; color: $mute; border: none; border-left: 3px solid transparent;
     padding: 8px 3px 7px 0; }
 QToolButton[role="rail"]:hover { color: $ink; background: $chip; }

@@ -84,6 +84,14 @@ class ChartFrame:
     memory_limit_bytes: float | None = None
     memory_limit_label: str = ""
 
+    captions: dict[str, str] = field(default_factory=dict)
+    """Series name -> why there is nothing to draw."""
+
+    @property
+    def memory_is_known(self) -> bool:
+        """True when the stack has anything to show."""
+        return any(not band.curve.is_empty for band in self.memory)
+
     def curve(self, name: str) -> CurveFrame:
         """A series by name, empty when it is unknown."""
         return self.curves.get(name, EMPTY_CURVE)

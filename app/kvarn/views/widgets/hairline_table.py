@@ -22,10 +22,23 @@ class TextTableModel(QAbstractTableModel):
 
     def __init__(self, columns: Sequence[str]) -> None:
         super().__init__()
-        self.columns = tuple(title.lstrip("<") for title in columns)
-        self._left = tuple(title.startswith("<") for title in columns)
+        self._titles: tuple[str, ...] = ()
+        self.columns: tuple[str, ...] = ()
+        self._left: tuple[bool, ...] = ()
         self.rows: list[tuple[str, ...]] = []
         self._roles: dict[tuple[int, int], str] = {}
+        self.set_columns(columns)
+
+    def set_columns(self, columns: Sequence[str]) -> None:
+        """Name the columns anew; the rows go."""
+        if tuple(columns) == self._titles:
+            return
+        self.beginResetModel()
+        self._titles = tuple(columns)
+        self.columns = tuple(title.lstrip("<") for title in columns)
+        self._left = tuple(title.startswith("<") for title in columns)
+        self.rows, self._roles = [], {}
+        self.endResetModel()
 
     def set_rows(self, rows: Sequence[tuple[str, ...]], roles: dict[tuple[int, int], str] | None = None) -> None:
         """Replace all rows. `roles` colours single cells: (row, column) -> good, warn, bad or mute."""
@@ -90,6 +103,10 @@ class HairlineTable(QTableView):
         header.setHighlightSections(False)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
         header.setMinimumSectionSize(36)
+
+    def set_columns(self, columns: Sequence[str]) -> None:
+        """See `TextTableModel.set_columns`."""
+        self.text_model.set_columns(columns)
 
     def set_rows(self, rows: Sequence[tuple[str, ...]], roles: dict[tuple[int, int], str] | None = None) -> None:
         """See `TextTableModel.set_rows`."""

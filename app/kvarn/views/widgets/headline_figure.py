@@ -34,8 +34,17 @@ class HeadlineFigure(Card):
         self._label.setText(label)
         self.setAccessibleName(label)
 
-    def show_value(self, value: str | None, unit: str | None = None, sub: str = "", sub_role: str = "caption") -> None:
-        """`value` is already formatted; None is an absence."""
+    def show_value(
+        self,
+        value: str | None,
+        unit: str | None = None,
+        sub: str = "",
+        sub_role: str = "caption",
+        *,
+        is_dim: bool = False,
+    ) -> None:
+        """`value` is already formatted; None is an absence, `is_dim` marks one that is no longer now."""
+        self._value.setEnabled(value is not None and not is_dim)
         self._value.setText(ABSENT if value is None else value)
         self._unit.setText(self._default_unit if unit is None else unit)
         self._sub.setText(sub)

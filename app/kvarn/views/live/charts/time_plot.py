@@ -16,6 +16,7 @@ from kvarn.views.theme import sized_font, theme
 from kvarn.views.widgets.labels import PlainLabel
 
 AXIS_WIDTH = 56
+TIME_AXIS_HEIGHT = 20
 TIME_TICKS = {60: 15, 300: 60, 900: 180}
 """Seconds between time labels, by window length."""
 
@@ -54,6 +55,16 @@ class TimePlot(pg.PlotWidget):
         self._prepare()
         theme().changed.connect(self.apply_theme)
         self.apply_theme()
+
+    @property
+    def bottom_px(self) -> int:
+        """Height of the time labels below the plot."""
+        return TIME_AXIS_HEIGHT if self._shows_times else 0
+
+    @property
+    def top(self) -> float:
+        """Upper end of the value axis."""
+        return self._top
 
     def set_span(self, span_s: float) -> None:
         """Show the last `span_s` seconds."""
@@ -150,7 +161,7 @@ class TimePlot(pg.PlotWidget):
         for axis in (left, bottom):
             axis.setStyle(tickLength=0, tickFont=sized_font(0.84), tickTextOffset=6, autoExpandTextSpace=False)
         if self._shows_times:
-            bottom.setHeight(20)
+            bottom.setHeight(TIME_AXIS_HEIGHT)
         else:
             item.hideAxis("bottom")
 
@@ -162,5 +173,4 @@ class TimePlot(pg.PlotWidget):
     def _place_caption(self) -> None:
         self._caption.adjustSize()
         x = AXIS_WIDTH + (self.width() - AXIS_WIDTH - self._caption.width()) // 2
-        bottom = 20 if self._shows_times else 0
-        self._caption.move(max(AXIS_WIDTH, x), max(0, (self.height() - bottom - self._caption.height()) // 2))
+        self._caption.move(max(AXIS_WIDTH, x), max(0, (self.height() - self.bottom_px - self._caption.height()) // 2))
