@@ -65,15 +65,16 @@ class SettingsVm(QObject):
         """The API key in force, None when there is none or it is unusable."""
         try:
             return self._keys.key()
-        except KvarnError as error:
-            self.problem = str(error)
+        except KvarnError:
             return None
 
     @property
     def key_hint(self) -> str:
         """What the key does for the present choice of network."""
         if self.key:
-            return "Clients send it as `Authorization: Bearer …`. A running engine keeps its own until it is relaunched."
+            return (
+                "Clients send it as `Authorization: Bearer …`. A running engine keeps its own until it is relaunched."
+            )
         if self.settings.lan:
             return "Other computers can only be let in with a key: make one here."
         return "Without a key every program on this computer can use the endpoint."

@@ -16,7 +16,9 @@ class SettingRow(QWidget):
 
     reset_clicked = Signal()
 
-    def __init__(self, name: str, control: QWidget, hint: str, *, needs: str = "", parent: QWidget | None = None) -> None:
+    def __init__(
+        self, name: str, control: QWidget, hint: str, *, needs: str = "", parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self.control = control
         self.changed = PlainLabel("changed", "chip")

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from kvarn.domain.settings import ThemeChoice
 from kvarn.viewmodels.settings_vm import SettingsVm
 from kvarn.views.setting_row import SettingRow
-from kvarn.views.theme import L, M, XL
+from kvarn.views.theme import XL, L, M
 from kvarn.views.widgets.card import Card
 from kvarn.views.widgets.copy_button import CopyButton
 from kvarn.views.widgets.labels import PlainLabel
@@ -74,7 +74,9 @@ class SettingsPage(QWidget):
         settings, vm = self._vm.settings, self._vm
         self.theme.setCurrentIndex([choice for choice, _text in _THEMES].index(settings.theme))
         windows = [seconds for seconds, _text in _WINDOWS_S]
-        self.window_choice.setCurrentIndex(windows.index(settings.chart_window_s) if settings.chart_window_s in windows else -1)
+        self.window_choice.setCurrentIndex(
+            windows.index(settings.chart_window_s) if settings.chart_window_s in windows else -1
+        )
         shown = [self.folders.item(row).text() for row in range(self.folders.count())]
         if shown != list(settings.model_folders):
             self.folders.clear()
@@ -129,7 +131,9 @@ class SettingsPage(QWidget):
     def _models(self) -> Card:
         self.add_folder, self.remove_folder = QPushButton("Add…"), QPushButton("Remove")
         card = Card("Where are my models?")
-        folders = SettingRow("Folders", self.folders, "Looked into with all their subfolders; nothing is changed there.")
+        folders = SettingRow(
+            "Folders", self.folders, "Looked into with all their subfolders; nothing is changed there."
+        )
         folders.add_buttons(self.add_folder, self.remove_folder)
         self._add(card, "model_folders", folders)
         self._add(card, "scan_other_tools", SettingRow("Other tools", self.other_tools, "Read only."))
@@ -219,5 +223,3 @@ def _combo(texts: list[str]) -> QComboBox:
 def _show(edit: QLineEdit, text: str) -> None:
     if edit.text() != text:
         edit.setText(text)
-
-

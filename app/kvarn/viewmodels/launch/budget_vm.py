@@ -12,10 +12,12 @@ from kvarn.domain.launch.decode_speed import Calibration, SpeedRange, predict_de
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.estimate import estimate_budget
 from kvarn.domain.launch.launch_plan import LaunchDraft, LaunchPlan
-from kvarn.domain.launch.memory_budget import MemoryBudget
+from kvarn.domain.launch.memory_budget import MemoryBudget, MemoryKind
+from kvarn.services.clock import Clock, SystemClock
 from kvarn.viewmodels.background import Background
 
 GRADES_SHOWN = 5
+FREE_EVERY_S = 1.0
 _SETTLE_S = 0.4
 """A dry run starts an engine program: wait for the slider to rest."""
 
@@ -35,13 +37,17 @@ class BudgetVm(QObject):
     def __init__(
         self,
         *,
-        free_bytes: Callable[[], int | None],
+        free_bytes: Callable[[EngineBuild | None, int | None, int], int | None],
         compute_bytes: Callable[[LaunchPlan, EngineBuild], int | None],
         calibration: Callable[[], Calibration | None],
         last_errors: Callable[[int], Sequence[float]],
+        clock: Clock | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
+        self._clock = clock or SystemClock()
+        self._free_read: tuple[float, int | None, int | None] | None = None
+        self._outgoing_bytes = 0
         self._free_bytes, self._calibration, self._last_errors = free_bytes, calibration, last_errors
         self.budget: MemoryBudget | None = None
         self.near_empty: SpeedRange | None = None
@@ -84,6 +90,11 @@ class BudgetVm(QObject):
         filled = f", {_range(self.filled)} filled" if self.filled else ""
         return f"Expected decode: {_range(self.near_empty)} tok/s near-empty{filled} · {self.near_empty.basis}"
 
+    def note_running(self, running: MemoryBudget | None) -> None:
+        """Tell what the running engine was predicted to hold: a relaunch gets it back."""
+        self._outgoing_bytes = _returned_bytes(running, self._build)
+        self._free_read = None
+
     def close(self) -> None:
         """End the background work."""
         self._dry_run.close()
@@ -103,11 +114,13 @@ class BudgetVm(QObject):
         kv_k, kv_v = self._type(settings.kv_k), self._type(settings.kv_v)
         if kv_k is None or kv_v is None:
             missing = settings.kv_k if kv_k is None else settings.kv_v
-            self.budget = MemoryBudget(parts=(), free_bytes=self._free_bytes(), unknown=f"{missing} is not known here")
+            self.budget = MemoryBudget(
+                parts=(), free_bytes=self._free(settings.gpu_layers), unknown=f"{missing} is not known here"
+            )
             self.near_empty = self.filled = None
         else:
             self.budget = estimate_budget(
-                draft.model, settings, kv_k, kv_v, free_bytes=self._free_bytes(), compute_bytes=compute
+                draft.model, settings, kv_k, kv_v, free_bytes=self._free(settings.gpu_layers), compute_bytes=compute
             )
             known = self._calibration()
             self.near_empty, self.filled = (
@@ -116,8 +129,26 @@ class BudgetVm(QObject):
             )
         self.changed.emit()
 
+    def _free(self, gpu_layers: int | None) -> int | None:
+        """Read at most once a second: asking a GPU's driver takes longer than an edit may."""
+        now_s = self._clock.now()
+        read = self._free_read
+        if read is None or now_s - read[0] > FREE_EVERY_S or read[1] != gpu_layers:
+            free = self._free_bytes(self._build, gpu_layers, self._outgoing_bytes)
+            read = self._free_read = (now_s, gpu_layers, free)
+        return read[2]
+
     def _type(self, name: str) -> KvType | None:
         return self._build.kv_type(name) if self._build else stock_kv_type(name)
+
+
+def _returned_bytes(running: MemoryBudget | None, build: EngineBuild | None) -> int:
+    """On a CPU mapped weights count as free already: they are page cache."""
+    total = running.total_bytes if running else None
+    if running is None or total is None:
+        return 0
+    on_gpu = build is not None and any("CUDA" in name.upper() for name in build.backends)
+    return total if on_gpu else total - running.of(MemoryKind.WEIGHTS)
 
 
 def _range(speed: SpeedRange | None) -> str:

@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from kvarn.domain.errors import KvarnError
 from kvarn.domain.launch.check_draft import Planning, check_draft
 from kvarn.domain.launch.command_line import plan_to_command
+from kvarn.domain.launch.cure import Cure, find_cure
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.engine_status import EngineStatus
 from kvarn.domain.launch.launch_plan import LOOPBACK, LaunchDraft, LaunchPlan, LaunchSettings, PlanProblem, Severity
@@ -47,6 +48,7 @@ class LaunchVm(QObject):
         budget: BudgetVm,
         locate: Callable[[Settings], EngineBuild],
         find_port_problem: Callable[[str, int], PlanProblem | None],
+        find_free_port: Callable[[str, int], int],
         api_key: Callable[[], str | None] = lambda: None,
         parent: QObject | None = None,
     ) -> None:
@@ -54,6 +56,7 @@ class LaunchVm(QObject):
         self._library, self._settings, self._supervisor = library, settings, supervisor
         self._profiles, self._budget, self._api_key = profiles, budget, api_key
         self._known = settings.settings
+        self._find_free_port = find_free_port
         self._edited: dict[str, LaunchSettings] = {}
         self._waiting: LaunchPlan | None = None
         self.v_follows_k = True
@@ -84,8 +87,11 @@ class LaunchVm(QObject):
     @property
     def problems(self) -> tuple[PlanProblem, ...]:
         """Everything that speaks against launching, most basic first."""
-        extra = (self.engine_problem, None if self.engine_problem else self.port_problem)
-        return (*(p for p in extra if p is not None), *self.planning.problems)
+        found = tuple(p for p in self.planning.problems if p.code != "no-engine")
+        # The locator says where it looked; until it has answered, a missing engine is no news.
+        engine = (self.engine_problem,) if self.engine_problem else ()
+        port = (self.port_problem,) if self.port_problem else ()
+        return (*engine, *port, *found)
 
     @property
     def can_launch(self) -> bool:
@@ -108,6 +114,13 @@ class LaunchVm(QObject):
         if self._waiting is not None:
             return "Relaunching…"
         return "Relaunch" if self.status.is_active else "Launch"
+
+    def cure(self, problem: PlanProblem) -> Cure | None:
+        """One change that removes the problem, if there is one a button can make."""
+        if problem == self.port_problem:
+            port = self._find_free_port(self.settings.host, self.settings.port)
+            return Cure(f"Use port {port}", msgspec.structs.replace(self.settings, port=port))
+        return find_cure(problem, self.draft, self.build)
 
     def command_text(self) -> str:
         """The engine's command line, quoted for a shell; empty while there is no plan."""
@@ -225,6 +238,8 @@ class LaunchVm(QObject):
 
     def _on_status(self, status: EngineStatus) -> None:
         was_active, self.status = self.status.is_active, status
+        if was_active and not status.is_active:
+            self._budget.note_running(None)
         if not status.is_active and self._waiting is not None and not self._supervisor.status.is_active:
             plan, self._waiting = self._waiting, None
             self._start(plan)
@@ -264,6 +279,7 @@ class LaunchVm(QObject):
     def _start(self, plan: LaunchPlan) -> None:
         if self.build is None or not self._supervisor.launch(plan, self.build, self._api_key()):
             return
+        self._budget.note_running(self._budget.budget)
         self.launched.emit()
         model = self.draft.model
         if model is not None and model.path == plan.model_path:

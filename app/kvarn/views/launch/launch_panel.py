@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
-from kvarn.domain.launch.launch_plan import FlashAttention
+from kvarn.domain.launch.launch_plan import FlashAttention, PlanProblem
 from kvarn.viewmodels.launch.asked_got_vm import AskedGotVm
 from kvarn.viewmodels.launch.budget_vm import BudgetVm
 from kvarn.viewmodels.launch.choices import Choice, kv_choices, same_as_k, speculation_choices
@@ -21,7 +21,7 @@ from kvarn.views.launch.choice_combo import ChoiceCombo
 from kvarn.views.launch.context_field import ContextField
 from kvarn.views.launch.field_box import FieldBox
 from kvarn.views.launch.model_picker import ModelPicker
-from kvarn.views.launch.problem_notes import ProblemNotes
+from kvarn.views.launch.problem_notes import ProblemNotes, ProblemWithCure
 from kvarn.views.launch.profile_menu import ProfileMenu
 from kvarn.views.theme import M, S
 from kvarn.views.widgets.card import Card, Hairline
@@ -131,9 +131,9 @@ class LaunchPanel(Card):
             self.advanced.open()
         self.notes.show_problems(tuple(self._with_cure(p) for p in problems if p.field not in boxes))
 
-    def _with_cure(self, problem):  # type: ignore[no-untyped-def]
+    def _with_cure(self, problem: PlanProblem) -> ProblemWithCure:
         cure = self._vm.cure(problem)
-        return (problem, cure.label, lambda: self._vm.apply(cure)) if cure else (problem, "", None)
+        return (problem, cure.label, lambda: self._vm.use_settings(cure.settings)) if cure else (problem, "", None)
 
     def _refresh_foot(self) -> None:
         vm = self._vm

@@ -35,7 +35,7 @@ _WIDTHS = {"Model": 250, "Architecture": 95, "Size": 85, "Weights": 75, "Context
 class LibraryPage(QWidget):
     """`model_wanted` carries the id of the model to use on the Serve page."""
 
-    model_wanted = Signal(str)
+    model_wanted = Signal(object)
 
     def __init__(self, vm: LibraryVm, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFormLayout, QFrame, QHBoxLayout, QPushButton, QSc
 
 from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.viewmodels.library.entry_text import fact_lines
-from kvarn.views.theme import M, S, XS
+from kvarn.views.theme import XS, M, S
 from kvarn.views.widgets.card import Card
 from kvarn.views.widgets.copy_button import CopyButton
 from kvarn.views.widgets.labels import PlainLabel, one_line

@@ -52,5 +52,3 @@ class LogCells(QStyledItemDelegate):
         left = option.rect.left() + _INSET + measure(text[:at])
         place = QRect(left, option.rect.top(), measure(text[at : at + len(self.needle)]), option.rect.height())
         painter.fillRect(place & option.rect, QColor(theme().palette.selection))
-
-
