@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from kvarn.commands import models, plan
 from kvarn.commands.output import fail
 from kvarn.domain.errors import KvarnError
 
@@ -14,6 +15,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Serve a local model from this workstation and watch it live. Without a command the console opens.",
 )
+
+app.callback()(lambda: None)  # keeps `kvarn COMMAND` a group even with a single command
+app.command("models")(models.list_models)
+app.command("plan")(plan.plan)
 
 
 def run() -> None:

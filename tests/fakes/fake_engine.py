@@ -149,7 +149,9 @@ COUNT = {"prompt": 0, "prompt_s": 0.0, "predicted": 0, "predicted_s": 0.0, "task
 
 
 def is_ready() -> bool:
-    return "never_ready" not in FAKE and time.monotonic() - BORN >= float(FAKE.get("startup_delay_s", 0))
+    return not {"never_ready", "exit"} & FAKE.keys() and time.monotonic() - BORN >= float(
+        FAKE.get("startup_delay_s", 0)
+    )
 
 
 def metrics_text() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from kvarn.domain.errors import KvarnError
 from kvarn.domain.settings import Settings
+from kvarn.services.launch.stored_key import StoredKey
 from kvarn.services.settings_store import SettingsStore
 
 OVERRIDES = {"engine_dir": "KVARN_ENGINE_DIR", "api_key": "KVARN_API_KEY"}
@@ -25,10 +26,14 @@ class SettingsVm(QObject):
     problem_changed = Signal()
 
     def __init__(
-        self, store: SettingsStore, environ: Mapping[str, str] = os.environ, parent: QObject | None = None
+        self,
+        store: SettingsStore,
+        keys: StoredKey,
+        environ: Mapping[str, str] = os.environ,
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._store = store
+        self._store, self._keys = store, keys
         self._environ = environ
         loaded = store.load()
         self.settings = loaded.settings
@@ -55,8 +60,38 @@ class SettingsVm(QObject):
         """Back to the default."""
         self.change(**{field: getattr(_DEFAULTS, field)})
 
+    @property
+    def key(self) -> str | None:
+        """The API key in force, None when there is none or it is unusable."""
+        try:
+            return self._keys.key()
+        except KvarnError:
+            return None
+
+    @property
+    def key_hint(self) -> str:
+        """What the key does for the present choice of network."""
+        if self.key:
+            return (
+                "Clients send it as `Authorization: Bearer …`. A running engine keeps its own until it is relaunched."
+            )
+        if self.settings.lan:
+            return "Other computers can only be let in with a key: make one here."
+        return "Without a key every program on this computer can use the endpoint."
+
+    def set_key(self, key: str) -> None:
+        """Keep a key, or remove it when empty; an unusable one changes nothing and says why."""
+        if key.strip() != (self.key or ""):
+            self._with_key(lambda: self._keys.store(key.strip()))
+
+    def generate_key(self) -> None:
+        """Replace the key by a new one."""
+        self._with_key(self._keys.generate)
+
     def is_default(self, field: str) -> bool:
-        """True while nobody changed the value."""
+        """True while nobody changed the value; the key has a row of its own kind."""
+        if field not in Settings.__struct_fields__:
+            return True
         return bool(getattr(self.settings, field) == getattr(_DEFAULTS, field))
 
     def overridden_by(self, field: str) -> str:
@@ -72,6 +107,15 @@ class SettingsVm(QObject):
     def remove_folder(self, folder: str) -> None:
         """Forget a model folder; its files are not touched."""
         self.change(model_folders=tuple(f for f in self.settings.model_folders if f != folder))
+
+    def _with_key(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except KvarnError as error:
+            self._set_problem(str(error))
+        else:
+            self._set_problem("")
+        self.changed.emit()
 
     def report(self, problem: str) -> None:
         """Show trouble with stored things that is not a setting's own."""

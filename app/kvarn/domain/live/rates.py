@@ -55,19 +55,20 @@ class CountSpeed:
             return None
         self._count = count
         self._advances.append((t_s, count))
+        while len(self._advances) > 2 and self._advances[1][0] <= t_s - self._span_s:
+            self._advances.popleft()
         return self._raw(t_s, count)
 
     def mean(self, now_s: float) -> float | None:
         """Mean over the last `span_s` or a little more; falls when the next step is overdue; None before a basis."""
-        while len(self._advances) > 2 and self._advances[1][0] <= now_s - self._span_s:
-            self._advances.popleft()
         if len(self._advances) < 2:
             return None
         (t0, n0), (t1, n1) = self._advances[0], self._advances[-1]
         if t1 - t0 < self._least_s:
             return None
-        # Not even one more step is done yet, which bounds the speed from above.
-        return min((n1 - n0) / (t1 - t0), (n1 - n0 + 1) / (now_s - t0))
+        # The next step, if like the last one, is not done yet: that bounds the speed from above.
+        step = n1 - self._advances[-2][1]
+        return min((n1 - n0) / (t1 - t0), (n1 - n0 + step) / (now_s - t0))
 
     def _raw(self, t_s: float, count: float) -> float | None:
         if self._raw_from is None:

@@ -13,21 +13,19 @@ def thin(t: Floats, v: Floats, points: int) -> tuple[Floats, Floats]:
     """At most about `points` values of (t, v) that keep minimum and maximum of every time bucket.
 
     `t` ascends; NaN in `v` is a gap. There are points/2 buckets of equal time; of each survive the smallest and
-    the largest value and, beyond `points`, its first and last gap mark, so no line is drawn across a gap.
-    Buckets lie at whole multiples of their width, so a scrolling window does not make the curve shimmer.
+    the largest value. Between two survivors with a gap between them comes one gap mark (beyond `points`), so no
+    line is drawn across a gap. Buckets lie at whole multiples of their width, so that a scrolling window does not
+    make the curve shimmer.
     """
     if len(t) <= max(points, 4):
         return t, v
     bucket = _bucket_of(t, max(points // 2, 1))
     gap = np.isnan(v)
-    keep = [
-        _extreme_of_each(bucket, np.where(gap, np.inf, v), np.minimum),
-        _extreme_of_each(bucket, np.where(gap, -np.inf, v), np.maximum),
-        _first_of_each(bucket, np.flatnonzero(gap)),
-        _last_of_each(bucket, np.flatnonzero(gap)),
-        np.array([0, len(t) - 1]),
-    ]
-    places = np.unique(np.concatenate(keep))
+    ends = np.array([0, len(t) - 1])
+    lows = _extreme_of_each(bucket, np.where(gap, np.inf, v), np.minimum)
+    highs = _extreme_of_each(bucket, np.where(gap, -np.inf, v), np.maximum)
+    values = np.unique(np.concatenate([ends, lows, highs]))
+    places = np.union1d(values, _first_gap_between(values, np.flatnonzero(gap)))
     return t[places], v[places]
 
 
@@ -50,12 +48,14 @@ def _extreme_of_each(bucket: _Places, v: Floats, pick: np.ufunc) -> _Places:
 
 
 def _first_of_each(bucket: _Places, places: _Places) -> _Places:
-    owner = bucket[places]
-    first: _Places = places[np.diff(owner, prepend=-1) != 0]
+    first: _Places = places[np.diff(bucket[places], prepend=-1) != 0]
     return first
 
 
-def _last_of_each(bucket: _Places, places: _Places) -> _Places:
-    owner = bucket[places]
-    last: _Places = places[np.diff(owner, append=-1) != 0]
-    return last
+def _first_gap_between(values: _Places, gaps: _Places) -> _Places:
+    """For each pair of neighbours the first gap after the left one, where it comes before the right one."""
+    following = np.searchsorted(gaps, values[:-1])
+    has_one = following < len(gaps)
+    candidates = gaps[following[has_one]]
+    between: _Places = candidates[candidates < values[1:][has_one]]
+    return between

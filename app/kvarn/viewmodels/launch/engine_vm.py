@@ -34,9 +34,7 @@ class EngineVm(QObject):
     changed = Signal()
     became_ready = Signal()
 
-    def __init__(
-        self, supervisor: Supervisor, *, clock: Clock | None = None, parent: QObject | None = None
-    ) -> None:
+    def __init__(self, supervisor: Supervisor, *, clock: Clock | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._supervisor = supervisor
         self._clock = clock or SystemClock()

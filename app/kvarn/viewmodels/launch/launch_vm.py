@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Signal
 
 from kvarn.domain.errors import KvarnError
 from kvarn.domain.launch.check_draft import Planning, check_draft
 from kvarn.domain.launch.command_line import plan_to_command
+from kvarn.domain.launch.cure import Cure, find_cure
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.engine_status import EngineStatus
 from kvarn.domain.launch.launch_plan import LOOPBACK, LaunchDraft, LaunchPlan, LaunchSettings, PlanProblem, Severity
@@ -20,6 +21,8 @@ from kvarn.domain.settings import Settings
 from kvarn.services.launch.profile_store import ProfileStore
 from kvarn.services.launch.supervisor import Supervisor
 from kvarn.viewmodels.background import Background
+from kvarn.viewmodels.bridge import Bridge
+from kvarn.viewmodels.launch.budget_vm import BudgetVm
 from kvarn.viewmodels.launch.fields import LAN_HOST, differences
 from kvarn.viewmodels.library.library_vm import LibraryVm
 from kvarn.viewmodels.settings_vm import SettingsVm
@@ -32,7 +35,8 @@ class LaunchVm(QObject):
     """Everything the launch panel shows, behind one signal: after `changed`, read what you need."""
 
     changed = Signal()
-    _status_arrived = Signal(object)
+    launched = Signal()
+    """A plan went to the supervisor."""
 
     def __init__(
         self,
@@ -41,15 +45,18 @@ class LaunchVm(QObject):
         settings: SettingsVm,
         supervisor: Supervisor,
         profiles: ProfileStore,
+        budget: BudgetVm,
         locate: Callable[[Settings], EngineBuild],
         find_port_problem: Callable[[str, int], PlanProblem | None],
+        find_free_port: Callable[[str, int], int],
         api_key: Callable[[], str | None] = lambda: None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._library, self._settings, self._supervisor = library, settings, supervisor
-        self._profiles, self._api_key = profiles, api_key
+        self._profiles, self._budget, self._api_key = profiles, budget, api_key
         self._known = settings.settings
+        self._find_free_port = find_free_port
         self._edited: dict[str, LaunchSettings] = {}
         self._waiting: LaunchPlan | None = None
         self.v_follows_k = True
@@ -63,8 +70,8 @@ class LaunchVm(QObject):
         self._locator.answered.connect(self._on_located)
         self._ports = Background(lambda place: find_port_problem(*place), settle_s=0.2, name="check-port", parent=self)
         self._ports.answered.connect(self._on_port_checked)
-        self._status_arrived.connect(self._on_status, Qt.ConnectionType.QueuedConnection)
-        self._unsubscribe = supervisor.subscribe(self._status_arrived.emit)
+        self._bridge = Bridge(supervisor.subscribe, self)
+        self._bridge.received.connect(self._on_status)
         library.changed.connect(self._on_library)
         settings.changed.connect(self._on_settings)
         self._locator.ask(settings.settings)
@@ -80,8 +87,11 @@ class LaunchVm(QObject):
     @property
     def problems(self) -> tuple[PlanProblem, ...]:
         """Everything that speaks against launching, most basic first."""
-        extra = (self.engine_problem, None if self.engine_problem else self.port_problem)
-        return (*(p for p in extra if p is not None), *self.planning.problems)
+        found = tuple(p for p in self.planning.problems if p.code != "no-engine")
+        # The locator says where it looked; until it has answered, a missing engine is no news.
+        engine = (self.engine_problem,) if self.engine_problem else ()
+        port = (self.port_problem,) if self.port_problem else ()
+        return (*engine, *port, *found)
 
     @property
     def can_launch(self) -> bool:
@@ -104,6 +114,13 @@ class LaunchVm(QObject):
         if self._waiting is not None:
             return "Relaunching…"
         return "Relaunch" if self.status.is_active else "Launch"
+
+    def cure(self, problem: PlanProblem) -> Cure | None:
+        """One change that removes the problem, if there is one a button can make."""
+        if problem == self.port_problem:
+            port = self._find_free_port(self.settings.host, self.settings.port)
+            return Cure(f"Use port {port}", msgspec.structs.replace(self.settings, port=port))
+        return find_cure(problem, self.draft, self.build)
 
     def command_text(self) -> str:
         """The engine's command line, quoted for a shell; empty while there is no plan."""
@@ -171,7 +188,7 @@ class LaunchVm(QObject):
 
     def close(self) -> None:
         """Hear no more news and end the background work; the engine is not touched."""
-        self._unsubscribe()
+        self._bridge.close()
         self._locator.close()
         self._ports.close()
 
@@ -221,6 +238,8 @@ class LaunchVm(QObject):
 
     def _on_status(self, status: EngineStatus) -> None:
         was_active, self.status = self.status.is_active, status
+        if was_active and not status.is_active:
+            self._budget.note_running(None)
         if not status.is_active and self._waiting is not None and not self._supervisor.status.is_active:
             plan, self._waiting = self._waiting, None
             self._start(plan)
@@ -244,6 +263,7 @@ class LaunchVm(QObject):
 
     def _replan(self) -> None:
         self.planning = check_draft(self.draft, self.build)
+        self._budget.consider(self.draft, self.planning.plan, self.build)
         self._check_port()
         self.changed.emit()
 
@@ -259,6 +279,8 @@ class LaunchVm(QObject):
     def _start(self, plan: LaunchPlan) -> None:
         if self.build is None or not self._supervisor.launch(plan, self.build, self._api_key()):
             return
+        self._budget.note_running(self._budget.budget)
+        self.launched.emit()
         model = self.draft.model
         if model is not None and model.path == plan.model_path:
             self._remember(model.id, plan.settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -55,11 +56,11 @@ class ProfilesVm(QObject):
         return self._try(lambda: self._import(path))
 
     def _import(self, path: Path) -> None:
-        name, settings = self._store.import_profile(path.read_bytes())
-        self._store.save(self._model_id, name, settings)
-        self._launch.use_settings(settings)
+        profile = self._store.import_profile(path.read_bytes())
+        self._store.save(self._model_id, profile.name, profile.settings)
+        self._launch.use_settings(profile.settings)
 
-    def _try(self, step) -> bool:  # type: ignore[no-untyped-def]
+    def _try(self, step: Callable[[], object]) -> bool:
         if not self._model_id:
             return False
         self.problem = ""

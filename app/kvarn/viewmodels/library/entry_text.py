@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvarn.domain.library.model_entry import ModelEntry, ModelSource
+from kvarn.domain.library.one_line import one_line
 from kvarn.domain.quantity_text import bytes_text, count_text
 
 _SOURCES = {
@@ -53,14 +54,14 @@ def fact_lines(entry: ModelEntry) -> tuple[tuple[str, str], ...]:
     facts = entry.facts
     rows: list[tuple[str, str | None]] = [
         ("Status", status_text(entry)),
-        ("File", str(entry.path)),
+        ("File", one_line(str(entry.path), 600)),
         ("Parts", f"{len(entry.paths)} files" if len(entry.paths) > 1 else None),
         ("Size", bytes_text(entry.file_bytes)),
-        ("Projector", f"{entry.mmproj.name} ({bytes_text(entry.mmproj_bytes)})" if entry.mmproj else None),
+        ("Projector", f"{one_line(entry.mmproj.name)} ({bytes_text(entry.mmproj_bytes)})" if entry.mmproj else None),
         ("Found in", source_text(entry.source)),
     ]
     if facts is not None:
-        rows += [("Architecture", facts.architecture), ("Name in file", facts.name)]
+        rows += [("Architecture", facts.architecture), ("Name in file", one_line(facts.name) if facts.name else None)]
         rows += [(label, _hparam(entry, key)) for label, key in _HPARAMS]
         rows += [
             ("Vocabulary", count_text(facts.vocab_size) if facts.vocab_size else None),
@@ -95,7 +96,7 @@ def _hparam(entry: ModelEntry, key: str) -> str | None:
 
 def _general(entry: ModelEntry, key: str) -> str | None:
     value = entry.facts.general.get(key) if entry.facts else None
-    return " ".join(str(value).split())[:200] if value not in (None, "") else None
+    return one_line(str(value)) if value not in (None, "") else None
 
 
 def _types(entry: ModelEntry) -> str | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.services.library.catalog import Listing, ModelCatalog
+from kvarn.viewmodels.bridge import Bridge
 from kvarn.viewmodels.settings_vm import SettingsVm
 
 UPDATE_MS = 200
@@ -16,7 +17,6 @@ class LibraryVm(QObject):
     """What the library page and the model picker show."""
 
     changed = Signal()
-    _arrived = Signal()
 
     def __init__(self, catalog: ModelCatalog, settings: SettingsVm, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -26,8 +26,8 @@ class LibraryVm(QObject):
         self.is_scanning = False
         self._timer = QTimer(self, interval=UPDATE_MS, singleShot=True)
         self._timer.timeout.connect(self._refresh)
-        self._arrived.connect(self._on_arrived, Qt.ConnectionType.QueuedConnection)
-        self._unsubscribe = catalog.subscribe(lambda _listing: self._arrived.emit())
+        self._bridge = Bridge(catalog.subscribe, self)
+        self._bridge.received.connect(self._on_listing)
 
     @property
     def entries(self) -> tuple[ModelEntry, ...]:
@@ -57,10 +57,10 @@ class LibraryVm(QObject):
 
     def close(self) -> None:
         """Hear no more from the scan."""
-        self._unsubscribe()
+        self._bridge.close()
         self._timer.stop()
 
-    def _on_arrived(self) -> None:
+    def _on_listing(self, _listing: Listing) -> None:
         if not self._timer.isActive():
             self._timer.start()
 

@@ -64,7 +64,9 @@ def _item(choice: Choice) -> QStandardItem:
     item.setEditable(False)
     item.setEnabled(not choice.reason)
     item.setData(choice.reason or choice.detail, _DETAIL_ROLE)
-    item.setData(": ".join(filter(None, (choice.text, choice.reason or choice.detail))), Qt.ItemDataRole.AccessibleTextRole)
+    item.setData(
+        ": ".join(filter(None, (choice.text, choice.reason or choice.detail))), Qt.ItemDataRole.AccessibleTextRole
+    )
     if choice.reason:
         item.setToolTip(plain_tip(choice.reason))
     if choice.kv_type:

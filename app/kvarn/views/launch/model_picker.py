@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.viewmodels.library.entry_text import quantisation, summary_text
 from kvarn.viewmodels.library.model_table import ENTRY_ROLE, ModelTable
-from kvarn.views.theme import S, XS, sized_font, theme
+from kvarn.views.theme import XS, S, sized_font, theme
 from kvarn.views.widgets.labels import PlainLabel, one_line
 from kvarn.views.widgets.quiet_wheel import quiet_wheel
 
@@ -27,9 +27,9 @@ _OPENERS = {Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_Return, Qt.Key.Key_Enter,
 
 
 class ModelPicker(QComboBox):
-    """`chosen` carries a model id."""
+    """`chosen` carries a model id: an object, since Qt's strings cannot hold every file name."""
 
-    chosen = Signal(str)
+    chosen = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -70,7 +70,7 @@ class ModelPicker(QComboBox):
 class ModelPopup(QFrame):
     """Search field over a list of two-line entries."""
 
-    chosen = Signal(str)
+    chosen = Signal(object)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)

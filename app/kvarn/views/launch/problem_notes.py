@@ -11,6 +11,8 @@ from kvarn.views.theme import XS, S
 from kvarn.views.widgets.labels import PlainLabel, button_text
 
 Cure = Callable[[], None]
+ProblemWithCure = tuple[PlanProblem, str, Cure | None]
+"""A problem, the label of its cure and what pressing it does."""
 
 
 class ProblemNotes(QWidget):
@@ -24,8 +26,8 @@ class ProblemNotes(QWidget):
         self._layout.setSpacing(S)
         self.hide()
 
-    def show_problems(self, problems: tuple[tuple[PlanProblem, str, Cure | None], ...]) -> None:
-        """Each problem with the label of its cure and what pressing it does; no cure, no button."""
+    def show_problems(self, problems: tuple[ProblemWithCure, ...]) -> None:
+        """Where there is no cure there is no button."""
         shown = tuple((problem, label) for problem, label, _cure in problems)
         if shown == self._shown:
             return
