@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 Question = TypeVar("Question")
@@ -14,12 +15,13 @@ class LatestOnly(Generic[Question, Answer]):
     """Slow answers for a form that is edited quickly.
 
     A question overtaken before its turn is never worked on; one overtaken while it is worked on is
-    answered into the void. `settle_s` waits for the editing to pause. `on_answer` runs on the worker.
+    answered into the void: the second argument of `answer` tells so, to give up early. `settle_s`
+    waits for the editing to pause. `on_answer` runs on the worker.
     """
 
     def __init__(
         self,
-        answer: Callable[[Question], Answer],
+        answer: Callable[[Question, Callable[[], bool]], Answer],
         on_answer: Callable[[Question, Answer], None],
         *,
         settle_s: float = 0.0,
@@ -67,11 +69,13 @@ class LatestOnly(Generic[Question, Answer]):
     def _work(self) -> None:
         while (taken := self._take()) is not None:
             number, question = taken
-            answer = self._answer(question)
-            with self._changed:
-                wanted = number == self._asked and not self._closed
-            if wanted:
+            answer = self._answer(question, partial(self._is_overtaken, number))
+            if not self._is_overtaken(number):
                 self._on_answer(question, answer)
+
+    def _is_overtaken(self, number: int) -> bool:
+        with self._changed:
+            return number != self._asked or self._closed
 
     def _take(self) -> tuple[int, Question] | None:
         """The newest question once nothing newer came for `settle_s`; None ends the worker."""

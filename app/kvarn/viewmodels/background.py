@@ -18,7 +18,12 @@ class Background(QObject):
     _arrived = Signal(object, object)
 
     def __init__(
-        self, answer: Callable[[Any], Any], *, settle_s: float = 0.0, name: str, parent: QObject | None = None
+        self,
+        answer: Callable[[Any, Callable[[], bool]], Any],
+        *,
+        settle_s: float = 0.0,
+        name: str,
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._newest: Any = None

@@ -72,9 +72,7 @@ class SettingsVm(QObject):
     def key_hint(self) -> str:
         """What the key does for the present choice of network."""
         if self.key:
-            return (
-                "Clients send it as `Authorization: Bearer …`. A running engine keeps its own until it is relaunched."
-            )
+            return "Clients send it as `Authorization: Bearer …`. A running engine keeps its own."
         if self.settings.lan:
             return "Other computers can only be let in with a key: make one here."
         return "Without a key every program on this computer can use the endpoint."

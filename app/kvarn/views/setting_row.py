@@ -9,6 +9,7 @@ from kvarn.views.theme import XS, L, S
 from kvarn.views.widgets.labels import PlainLabel
 
 _NAME_WIDTH = 150
+_NARROW = 150
 
 
 class SettingRow(QWidget):
@@ -16,10 +17,11 @@ class SettingRow(QWidget):
 
     reset_clicked = Signal()
 
-    def __init__(
-        self, name: str, control: QWidget, hint: str, *, needs: str = "", parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, name: str, control: QWidget, hint: str, *, needs: str = "", narrow: bool = False) -> None:
+        super().__init__()
+        self._is_narrow = narrow
+        if narrow:
+            control.setMinimumWidth(_NARROW)
         self.control = control
         self.changed = PlainLabel("changed", "chip")
         self.reset = QPushButton("Reset")
@@ -36,7 +38,7 @@ class SettingRow(QWidget):
     def add_buttons(self, *buttons: QPushButton) -> None:
         """Buttons at the right of the control."""
         for button in buttons:
-            self._line.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+            self._line.insertWidget(self._line.count() - 1, button, 0, Qt.AlignmentFlag.AlignTop)
 
     def show_state(self, *, is_default: bool, overridden_by: str) -> None:
         """Mark a changed value; name the environment variable that beats it."""
@@ -51,12 +53,13 @@ class SettingRow(QWidget):
         label.setFixedWidth(_NAME_WIDTH)
         self._line = QHBoxLayout()
         self._line.setSpacing(S)
-        self._line.addWidget(self.control, 1)
+        self._line.addWidget(self.control, 0 if self._is_narrow else 1)
+        self._line.addStretch(1 if self._is_narrow else 0)
         marks = QHBoxLayout()
         marks.setSpacing(S)
         marks.addWidget(self.hint, 1)
-        marks.addWidget(self.changed, 0, Qt.AlignmentFlag.AlignTop)
-        marks.addWidget(self.reset, 0, Qt.AlignmentFlag.AlignTop)
+        marks.addWidget(self.changed, 0, Qt.AlignmentFlag.AlignVCenter)
+        marks.addWidget(self.reset, 0, Qt.AlignmentFlag.AlignVCenter)
         self.body = QVBoxLayout()
         self.body.setSpacing(XS)
         self.body.addLayout(self._line)

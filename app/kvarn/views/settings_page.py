@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QListWidget,
     QPushButton,
     QScrollArea,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
@@ -25,6 +24,7 @@ from kvarn.views.theme import XL, L, M
 from kvarn.views.widgets.card import Card
 from kvarn.views.widgets.copy_button import CopyButton
 from kvarn.views.widgets.labels import PlainLabel
+from kvarn.views.widgets.number_box import NumberBox, tidy_spin_box
 from kvarn.views.widgets.quiet_wheel import quiet_wheel
 
 _THEMES = ((ThemeChoice.SYSTEM, "As the system"), (ThemeChoice.LIGHT, "Light"), (ThemeChoice.DARK, "Dark"))
@@ -43,13 +43,12 @@ class SettingsPage(QWidget):
         self.theme = _combo([text for _choice, text in _THEMES])
         self.window_choice = _combo([text for _seconds, text in _WINDOWS_S])
         self.folders = QListWidget()
-        self.folders.setFixedHeight(96)
+        self.folders.setProperty("role", "field")
+        self.folders.setFixedHeight(self.folders.fontMetrics().height() * 5)
         self.other_tools = QCheckBox("Also look where LM Studio, Hugging Face, Ollama and llama.cpp keep theirs")
         self.engine_dir = QLineEdit()
         self.engine_dir.setPlaceholderText("Kvarn's own engine")
-        self.port = QSpinBox()
-        self.port.setRange(1, 65535)
-        self.port.setKeyboardTracking(False)
+        self.port = NumberBox(1, 65535, grouped=False)
         self.lan = QCheckBox("Let other computers on the local network use the endpoint")
         self.key = QLineEdit()
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
@@ -59,9 +58,7 @@ class SettingsPage(QWidget):
         self.poll.setSingleStep(0.5)
         self.poll.setDecimals(1)
         self.poll.setSuffix(" s")
-        self.poll.setKeyboardTracking(False)
-        for control in (self.port, self.poll):
-            quiet_wheel(control)
+        tidy_spin_box(self.poll)
         self.notice = PlainLabel("", "warn", wrap=True)
         self.problem = PlainLabel("", "bad", wrap=True)
         self.rows: dict[str, SettingRow] = {}
@@ -84,10 +81,9 @@ class SettingsPage(QWidget):
         self.other_tools.setChecked(settings.scan_other_tools)
         _show(self.engine_dir, settings.engine_dir)
         self.lan.setChecked(settings.lan)
-        for box, value in ((self.port, settings.port), (self.poll, settings.gpu_poll_s)):
-            box.blockSignals(True)
-            box.setValue(value)
-            box.blockSignals(False)
+        with QSignalBlocker(self.port), QSignalBlocker(self.poll):
+            self.port.setValue(settings.port)
+            self.poll.setValue(settings.gpu_poll_s)
         _show(self.key, vm.key or "")
         self._refresh_marks()
 
@@ -158,7 +154,7 @@ class SettingsPage(QWidget):
         self.key_hint = PlainLabel("", "caption", wrap=True)
         card = Card("Who can reach it?")
         relaunch = "A running engine keeps its own until it is relaunched."
-        self._add(card, "port", SettingRow("Port", self.port, "Default port of a launch.", needs=relaunch))
+        self._add(card, "port", SettingRow("Port", self.port, "Default port of a launch.", needs=relaunch, narrow=True))
         self._add(card, "lan", SettingRow("Network", self.lan, "Needs an API key.", needs=relaunch))
         key = SettingRow("API key", self.key, "", needs="")
         key.add_buttons(self.new_key, self.copy_key, self.clear_key)
@@ -168,13 +164,13 @@ class SettingsPage(QWidget):
 
     def _measuring(self) -> Card:
         card = Card("How closely is it watched?")
-        self._add(card, "gpu_poll_s", SettingRow("GPU readings every", self.poll, "More often costs more power."))
-        self._add(card, "chart_window_s", SettingRow("Charts begin with", self.window_choice, ""))
+        self._add(card, "gpu_poll_s", SettingRow("GPU readings every", self.poll, "", narrow=True))
+        self._add(card, "chart_window_s", SettingRow("Charts begin with", self.window_choice, "", narrow=True))
         return card
 
     def _look(self) -> Card:
         card = Card("How does it look?")
-        self._add(card, "theme", SettingRow("Theme", self.theme, ""))
+        self._add(card, "theme", SettingRow("Theme", self.theme, "", narrow=True))
         return card
 
     def _add(self, card: Card, field: str, row: SettingRow) -> None:

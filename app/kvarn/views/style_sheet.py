@@ -93,6 +93,9 @@ QTableView, QTreeView, QListView { background: $card; color: $ink; border: none;
     alternate-background-color: $sunken; selection-background-color: $selection; selection-color: $ink; outline: none; }
 QTableView::item { border-bottom: 1px solid $line; padding: 3px 8px; }
 QTableView::item:selected { background: $selection; color: $ink; }
+QTableView[role="log"]::item { border: none; padding: 0 8px; }
+QListView[role="field"] { border: 1px solid $line_strong; border-radius: 6px; padding: 3px; }
+QListView[role="field"]:focus { border-color: $accent; }
 QHeaderView { background: $card; border: none; }
 QHeaderView::section { background: $card; color: $mute; border: none; border-bottom: 1px solid $line_strong;
     padding: 4px 11px; font-weight: 400; }

@@ -69,8 +69,8 @@ class AskedGotVm(QObject):
         self.changed.emit()
 
 
-def _props_or_error(fetch: Callable[[EngineStatus], EngineProps]) -> Callable[[EngineStatus], EngineProps | KvarnError]:
-    def answer(status: EngineStatus) -> EngineProps | KvarnError:
+def _props_or_error(fetch: Callable[[EngineStatus], EngineProps]) -> Callable[..., EngineProps | KvarnError]:
+    def answer(status: EngineStatus, _is_stale: object) -> EngineProps | KvarnError:
         try:
             return fetch(status)
         except KvarnError as error:

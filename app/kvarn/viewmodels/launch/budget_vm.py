@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
+from kvarn.domain.errors import KvarnError
 from kvarn.domain.kv_type import KvType, stock_kv_type
 from kvarn.domain.launch.decode_speed import Calibration, SpeedRange, predict_decode
+from kvarn.domain.launch.dry_run_report import DryRun
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.estimate import estimate_budget
+from kvarn.domain.launch.grade import Grade
 from kvarn.domain.launch.launch_plan import LaunchDraft, LaunchPlan
 from kvarn.domain.launch.memory_budget import MemoryBudget, MemoryKind
 from kvarn.services.clock import Clock, SystemClock
@@ -20,6 +23,10 @@ GRADES_SHOWN = 5
 FREE_EVERY_S = 1.0
 _SETTLE_S = 0.4
 """A dry run starts an engine program: wait for the slider to rest."""
+
+
+DryRunner = Callable[[LaunchPlan, EngineBuild, Callable[[], bool]], DryRun | None]
+"""The engine's own figures; the third argument tells that nobody waits any more. Raises EngineCallError."""
 
 
 class DryRunQuestion(msgspec.Struct, frozen=True):
@@ -38,9 +45,9 @@ class BudgetVm(QObject):
         self,
         *,
         free_bytes: Callable[[EngineBuild | None, int | None, int], int | None],
-        compute_bytes: Callable[[LaunchPlan, EngineBuild], int | None],
+        dry_run: DryRunner,
         calibration: Callable[[], Calibration | None],
-        last_errors: Callable[[int], Sequence[float]],
+        last_grades: Callable[[int], Sequence[Grade]],
         clock: Clock | None = None,
         parent: QObject | None = None,
     ) -> None:
@@ -48,16 +55,19 @@ class BudgetVm(QObject):
         self._clock = clock or SystemClock()
         self._free_read: tuple[float, int | None, int | None] | None = None
         self._outgoing_bytes = 0
-        self._free_bytes, self._calibration, self._last_errors = free_bytes, calibration, last_errors
+        self._free_bytes, self._calibration, self._last_grades = free_bytes, calibration, last_grades
         self.budget: MemoryBudget | None = None
         self.near_empty: SpeedRange | None = None
         self.filled: SpeedRange | None = None
         self.basis_text = ""
         self._draft: LaunchDraft | None = None
         self._build: EngineBuild | None = None
-        self._known: tuple[LaunchPlan, int] | None = None
+        self._question: DryRunQuestion | None = None
+        self._compute: int | None = None
+        self.refusal = ""
+        """Why the engine refused the form in its dry run; empty when it did not."""
         self._dry_run = Background(
-            lambda question: compute_bytes(question.plan, question.build),
+            _word_or_error(dry_run),
             settle_s=_SETTLE_S,
             name="dry-run",
             parent=self,
@@ -68,17 +78,20 @@ class BudgetVm(QObject):
     def consider(self, draft: LaunchDraft, plan: LaunchPlan | None, build: EngineBuild | None) -> None:
         """Estimate now (well under 5 ms) and ask the engine for its own word, newest question first."""
         self._draft, self._build = draft, build
-        if plan is None or build is None:
+        if self._question is None or (self._question.plan, self._question.build) != (plan, build):
+            self._question = self._compute = None
+            self.refusal = ""
             self._dry_run.forget()
-        elif self._known is None or self._known[0] != plan:
-            self._dry_run.ask(DryRunQuestion(plan, build))
-        self._estimate(self._known[1] if self._known and self._known[0] == plan else None)
+            if plan is not None and build is not None:
+                self._question = DryRunQuestion(plan, build)
+                self._dry_run.ask(self._question)
+        self._estimate()
 
     def refresh_basis(self) -> None:
         """Read again what earlier loads and runs have taught."""
-        errors = tuple(self._last_errors(GRADES_SHOWN))
-        self.basis_text = _basis_text(errors)
-        self._estimate(None if self._known is None else self._known[1])
+        errors = (grade.error for grade in self._last_grades(GRADES_SHOWN))
+        self.basis_text = _basis_text(tuple(error for error in errors if error is not None))
+        self._estimate()
 
     @property
     def speed_text(self) -> str:
@@ -99,12 +112,13 @@ class BudgetVm(QObject):
         """End the background work."""
         self._dry_run.close()
 
-    def _on_dry_run(self, question: DryRunQuestion, compute: int | None) -> None:
-        if compute is not None:
-            self._known = (question.plan, compute)
-            self._estimate(compute)
+    def _on_dry_run(self, _question: DryRunQuestion, answer: DryRun | KvarnError | None) -> None:
+        if isinstance(answer, KvarnError):
+            self.refusal = " ".join(filter(None, (str(answer), answer.detail.rpartition("\n")[2])))
+        self._compute = answer.compute_bytes if isinstance(answer, DryRun) else None
+        self._estimate()
 
-    def _estimate(self, compute: int | None) -> None:
+    def _estimate(self) -> None:
         draft = self._draft
         if draft is None or draft.model is None:
             self.budget = self.near_empty = self.filled = None
@@ -114,13 +128,17 @@ class BudgetVm(QObject):
         kv_k, kv_v = self._type(settings.kv_k), self._type(settings.kv_v)
         if kv_k is None or kv_v is None:
             missing = settings.kv_k if kv_k is None else settings.kv_v
-            self.budget = MemoryBudget(
-                parts=(), free_bytes=self._free(settings.gpu_layers), unknown=f"{missing} is not known here"
-            )
+            free = self._free(settings.gpu_layers)
+            self.budget = MemoryBudget(parts=(), free_bytes=free, unknown=f"{missing} is not known here")
             self.near_empty = self.filled = None
         else:
             self.budget = estimate_budget(
-                draft.model, settings, kv_k, kv_v, free_bytes=self._free(settings.gpu_layers), compute_bytes=compute
+                draft.model,
+                settings,
+                kv_k,
+                kv_v,
+                free_bytes=self._free(settings.gpu_layers),
+                compute_bytes=self._compute,
             )
             known = self._calibration()
             self.near_empty, self.filled = (
@@ -140,6 +158,16 @@ class BudgetVm(QObject):
 
     def _type(self, name: str) -> KvType | None:
         return self._build.kv_type(name) if self._build else stock_kv_type(name)
+
+
+def _word_or_error(dry_run: DryRunner) -> Callable[..., DryRun | KvarnError | None]:
+    def answer(question: DryRunQuestion, is_stale: Callable[[], bool]) -> DryRun | KvarnError | None:
+        try:
+            return dry_run(question.plan, question.build, is_stale)
+        except KvarnError as error:
+            return error
+
+    return answer
 
 
 def _returned_bytes(running: MemoryBudget | None, build: EngineBuild | None) -> int:

@@ -68,7 +68,9 @@ class LaunchVm(QObject):
         self.planning: Planning = check_draft(self.draft, None)
         self._locator = Background(_answer_or_error(locate), name="locate-engine", parent=self)
         self._locator.answered.connect(self._on_located)
-        self._ports = Background(lambda place: find_port_problem(*place), settle_s=0.2, name="check-port", parent=self)
+        self._ports = Background(
+            lambda place, _is_stale: find_port_problem(*place), settle_s=0.2, name="check-port", parent=self
+        )
         self._ports.answered.connect(self._on_port_checked)
         self._bridge = Bridge(supervisor.subscribe, self)
         self._bridge.received.connect(self._on_status)
@@ -310,8 +312,8 @@ class LaunchVm(QObject):
         )
 
 
-def _answer_or_error(locate: Callable[[Settings], EngineBuild]) -> Callable[[Settings], EngineBuild | KvarnError]:
-    def answer(settings: Settings) -> EngineBuild | KvarnError:
+def _answer_or_error(locate: Callable[[Settings], EngineBuild]) -> Callable[..., EngineBuild | KvarnError]:
+    def answer(settings: Settings, _is_stale: object) -> EngineBuild | KvarnError:
         try:
             return locate(settings)
         except KvarnError as error:

@@ -5,30 +5,16 @@ from __future__ import annotations
 import shlex
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLineEdit, QSpinBox, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLineEdit, QToolButton, QVBoxLayout, QWidget
 
 from kvarn.domain.launch.launch_plan import LOOPBACK
 from kvarn.viewmodels.launch.fields import FIELDS
 from kvarn.viewmodels.launch.launch_vm import LaunchVm
-from kvarn.views.launch.context_field import GROUPED
 from kvarn.views.launch.field_box import FieldBox
 from kvarn.views.theme import S
-from kvarn.views.widgets.quiet_wheel import quiet_wheel
+from kvarn.views.widgets.number_box import NumberBox
 
 _MOST = 1 << 20
-
-
-def number_field(least: int, most: int, step: int = 1, *, auto: bool = False, grouped: bool = True) -> QSpinBox:
-    """A spin box that reports finished numbers only; with `auto` the value below `least` means None."""
-    box = QSpinBox()
-    box.setLocale(GROUPED)
-    box.setGroupSeparatorShown(grouped)
-    box.setRange(least - 1 if auto else least, most)
-    box.setSpecialValueText("auto" if auto else "")
-    box.setSingleStep(step)
-    box.setKeyboardTracking(False)
-    quiet_wheel(box)
-    return box
 
 
 class AdvancedFold(QWidget):
@@ -43,10 +29,10 @@ class AdvancedFold(QWidget):
         self.toggle.setCheckable(True)
         self.toggle.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.toggle.setArrowType(Qt.ArrowType.RightArrow)
-        self.threads = number_field(1, 4096, auto=True)
-        self.batch = number_field(1, _MOST, 256)
-        self.ubatch = number_field(1, _MOST, 64)
-        self.port = number_field(1, 65535, grouped=False)
+        self.threads = NumberBox(1, 4096, auto=True)
+        self.batch = NumberBox(1, _MOST, 256)
+        self.ubatch = NumberBox(1, _MOST, 64)
+        self.port = NumberBox(1, 65535, grouped=False)
         self.extra = QLineEdit()
         self.extra.setPlaceholderText("--flag value …")
         self.alias = QLineEdit()
@@ -65,12 +51,12 @@ class AdvancedFold(QWidget):
         """Show the form's values."""
         settings, build, model = self._vm.settings, self._vm.build, self._vm.draft.model
         for box, value in (
-            (self.threads, settings.threads if settings.threads is not None else self.threads.minimum()),
+            (self.threads, settings.threads),
             (self.batch, settings.batch_tokens),
             (self.ubatch, settings.ubatch_tokens),
             (self.port, settings.port),
         ):
-            _show_silently(box, value)
+            box.show_number(value)
         for edit, text in ((self.extra, shlex.join(settings.extra_args)), (self.alias, settings.alias)):
             if not edit.hasFocus() and edit.text() != text:
                 edit.setText(text)
@@ -112,7 +98,7 @@ class AdvancedFold(QWidget):
     def _connect(self) -> None:
         vm = self._vm
         self.toggle.toggled.connect(self._on_toggled)
-        self.threads.valueChanged.connect(lambda n: vm.edit(threads=n if n >= 1 else None))
+        self.threads.valueChanged.connect(lambda: vm.edit(threads=self.threads.number()))
         self.batch.valueChanged.connect(lambda n: vm.edit(batch_tokens=n))
         self.ubatch.valueChanged.connect(lambda n: vm.edit(ubatch_tokens=n))
         self.port.valueChanged.connect(lambda n: vm.edit(port=n))
@@ -137,13 +123,6 @@ _SWITCH_TEXTS = {
 
 def _switch(name: str) -> QCheckBox:
     return QCheckBox(_SWITCH_TEXTS[name])
-
-
-def _show_silently(box: QSpinBox, value: int) -> None:
-    if box.value() != value:
-        box.blockSignals(True)
-        box.setValue(value)
-        box.blockSignals(False)
 
 
 def _words(text: str) -> tuple[str, ...]:

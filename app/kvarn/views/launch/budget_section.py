@@ -26,6 +26,7 @@ class BudgetSection(QWidget):
         self.verdict.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.legend = BudgetLegend()
         self.basis = PlainLabel("", "caption", wrap=True)
+        self.refusal = PlainLabel("", "warn", wrap=True)
         self.speed = PlainLabel("", "caption", wrap=True)
         self._arrange()
         vm.changed.connect(self.refresh)
@@ -39,7 +40,11 @@ class BudgetSection(QWidget):
         shown = kinds(self._vm.budget) if self._vm.budget else ()
         self.bar.show_budget(self._vm.budget, ". ".join((sentence, *(text for _kind, text in shown))))
         self.legend.show_kinds(shown)
-        for label, text in ((self.basis, self._vm.basis_text), (self.speed, self._vm.speed_text)):
+        for label, text in (
+            (self.basis, self._vm.basis_text),
+            (self.refusal, self._vm.refusal),
+            (self.speed, self._vm.speed_text),
+        ):
             label.setText(text)
             label.setVisible(bool(text))
 
@@ -52,7 +57,7 @@ class BudgetSection(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(XS)
         layout.addLayout(head)
-        for widget in (self.bar, self.legend, self.basis, self.speed):
+        for widget in (self.bar, self.legend, self.basis, self.refusal, self.speed):
             layout.addWidget(widget)
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QLocale, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QSlider, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QSlider, QVBoxLayout, QWidget
 
 from kvarn.domain.launch.context_scale import SMALLEST_TOKENS, STEPS_PER_OCTAVE, last_position, position_of, tokens_at
 from kvarn.domain.quantity_text import count_text
 from kvarn.views.theme import XS, S
 from kvarn.views.widgets.labels import ElidedLabel
+from kvarn.views.widgets.number_box import NumberBox
 from kvarn.views.widgets.quiet_wheel import quiet_wheel
 
 MOST_TYPED = 1 << 27
 """The number may go past the slider's end; the plan then says what that means."""
-GROUPED = QLocale(QLocale.Language.English, QLocale.Country.UnitedStates)
-"""Thousands separated by commas everywhere, whatever the system's locale is."""
 
 
 class ContextField(QWidget):
@@ -26,13 +25,7 @@ class ContextField(QWidget):
         super().__init__(parent)
         self._most = 0
         self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.number = QSpinBox()
-        self.number.setLocale(GROUPED)
-        self.number.setGroupSeparatorShown(True)
-        self.number.setRange(1, MOST_TYPED)
-        self.number.setSingleStep(1024)
-        self.number.setKeyboardTracking(False)
-        self.number.setAccelerated(True)
+        self.number = NumberBox(1, MOST_TYPED, 1024)
         self.number.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.totals = ElidedLabel("", "caption")
         self.slider.setPageStep(STEPS_PER_OCTAVE)
@@ -40,22 +33,18 @@ class ContextField(QWidget):
         self.number.valueChanged.connect(self.changed)
         for control, name in ((self.slider, "Context, slider"), (self.number, "Context in tokens")):
             control.setAccessibleName(name)
-            quiet_wheel(control)
+        quiet_wheel(self.slider)
         self.setFocusProxy(self.slider)
         self._arrange()
 
     def show_context(self, tokens: int, most_tokens: int, slots: int, *, shared: bool) -> None:
         """`most_tokens` is the slider's end: what the model was trained for."""
-        for control in (self.slider, self.number):
-            control.blockSignals(True)
         self._most = most_tokens
-        self.slider.setRange(0, last_position(most_tokens))
-        if tokens_at(self.slider.value(), most_tokens) != tokens:
-            self.slider.setValue(position_of(tokens, most_tokens))
-        if self.number.value() != tokens:
-            self.number.setValue(tokens)
-        for control in (self.slider, self.number):
-            control.blockSignals(False)
+        with QSignalBlocker(self.slider):
+            self.slider.setRange(0, last_position(most_tokens))
+            if tokens_at(self.slider.value(), most_tokens) != tokens:
+                self.slider.setValue(position_of(tokens, most_tokens))
+        self.number.show_number(tokens)
         self.totals.setText(_totals(tokens, slots, shared))
 
     def _on_slid(self, position: int) -> None:

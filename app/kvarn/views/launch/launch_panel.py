@@ -14,7 +14,7 @@ from kvarn.viewmodels.launch.choices import Choice, kv_choices, same_as_k, specu
 from kvarn.viewmodels.launch.launch_vm import LaunchVm
 from kvarn.viewmodels.launch.profiles_vm import ProfilesVm
 from kvarn.viewmodels.library.library_vm import LibraryVm
-from kvarn.views.launch.advanced_fold import AdvancedFold, number_field
+from kvarn.views.launch.advanced_fold import AdvancedFold
 from kvarn.views.launch.asked_got_section import AskedGotSection
 from kvarn.views.launch.budget_section import BudgetSection
 from kvarn.views.launch.choice_combo import ChoiceCombo
@@ -27,6 +27,7 @@ from kvarn.views.theme import M, S
 from kvarn.views.widgets.card import Card, Hairline
 from kvarn.views.widgets.copy_button import CopyButton
 from kvarn.views.widgets.labels import PlainLabel
+from kvarn.views.widgets.number_box import NumberBox
 
 _SLIDER_END_UNKNOWN = 131_072
 """Where the slider ends for a model that does not state its trained context."""
@@ -52,8 +53,8 @@ class LaunchPanel(Card):
         self.profiles = ProfileMenu(profiles)
         self.model, self.kv_k, self.kv_v = ModelPicker(), ChoiceCombo(), ChoiceCombo()
         self.context = ContextField()
-        self.slots = number_field(1, _MOST_SLOTS)
-        self.gpu_layers = number_field(0, 999, auto=True)
+        self.slots = NumberBox(1, _MOST_SLOTS)
+        self.gpu_layers = NumberBox(0, 999, auto=True)
         self.flash, self.speculation = ChoiceCombo(), ChoiceCombo()
         controls = {
             "model": self.model,
@@ -91,13 +92,8 @@ class LaunchPanel(Card):
         self.context.show_context(
             settings.context_tokens, trained or _SLIDER_END_UNKNOWN, settings.slots, shared=shared
         )
-        for box, value in (
-            (self.slots, settings.slots),
-            (self.gpu_layers, -1 if settings.gpu_layers is None else settings.gpu_layers),
-        ):
-            box.blockSignals(True)
-            box.setValue(value)
-            box.blockSignals(False)
+        self.slots.show_number(settings.slots)
+        self.gpu_layers.show_number(settings.gpu_layers)
         self.flash.show_choices(_FLASH, settings.flash_attention.value)
         self._refresh_offers()
         self.advanced.refresh()
@@ -159,7 +155,7 @@ class LaunchPanel(Card):
         self.kv_v.chosen.connect(vm.choose_kv_v)
         self.context.changed.connect(lambda n: vm.edit(context_tokens=n))
         self.slots.valueChanged.connect(lambda n: vm.edit(slots=n))
-        self.gpu_layers.valueChanged.connect(lambda n: vm.edit(gpu_layers=n if n >= 0 else None))
+        self.gpu_layers.valueChanged.connect(lambda: vm.edit(gpu_layers=self.gpu_layers.number()))
         self.flash.chosen.connect(lambda mode: vm.edit(flash_attention=FlashAttention(mode)))
         self.speculation.chosen.connect(lambda kind: vm.edit(speculation=kind))
         self.launch_button.clicked.connect(vm.launch)
@@ -171,7 +167,6 @@ class LaunchPanel(Card):
     def _arrange(self) -> None:
         self.trailing.addWidget(self.profiles)
         form = QWidget()
-        form.setProperty("role", "form")
         layout = QVBoxLayout(form)
         layout.setContentsMargins(0, 0, S, 0)
         layout.setSpacing(M - 2)
@@ -186,6 +181,8 @@ class LaunchPanel(Card):
         layout.addStretch(1)
         scroll = QScrollArea()
         scroll.setWidget(form)
+        form.setAutoFillBackground(False)
+        scroll.viewport().setAutoFillBackground(False)
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

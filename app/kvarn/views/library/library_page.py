@@ -29,7 +29,8 @@ from kvarn.views.widgets.card import Card
 from kvarn.views.widgets.empty_state import EmptyState
 from kvarn.views.widgets.labels import PlainLabel
 
-_WIDTHS = {"Model": 250, "Architecture": 95, "Size": 85, "Weights": 75, "Context": 85, "Found in": 130}
+_WIDTHS = {"Model": 22, "Architecture": 12, "Size": 10, "Weights": 9, "Context": 10, "Found in": 13}
+"""In average characters, so that columns grow with the font."""
 
 
 class LibraryPage(QWidget):
@@ -114,7 +115,7 @@ class LibraryPage(QWidget):
         header.setStretchLastSection(True)
         header.setSortIndicator(0, Qt.SortOrder.AscendingOrder)
         for section, column in enumerate(COLUMNS):
-            header.resizeSection(section, _WIDTHS.get(column.heading, 120))
+            header.resizeSection(section, _WIDTHS.get(column.heading, 12) * table.fontMetrics().averageCharWidth() + L)
         return table
 
     def _arrange(self) -> None:

@@ -34,6 +34,7 @@ class ModelDetails(Card):
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setAccessibleName("Facts")
+        self._scroll.viewport().setAutoFillBackground(False)
         buttons = QHBoxLayout()
         buttons.setSpacing(S)
         buttons.addWidget(self.use_button)
@@ -54,7 +55,9 @@ class ModelDetails(Card):
         self.heading.setText(one_line(entry.title).translate(_BREAKABLE) if entry else "No model chosen")
         self.use_button.setEnabled(entry is not None and entry.is_servable)
         self.copy_button.setEnabled(entry is not None)
-        self._scroll.setWidget(_facts(entry))
+        facts = _facts(entry)
+        self._scroll.setWidget(facts)
+        facts.setAutoFillBackground(False)
 
 
 def _facts(entry: ModelEntry | None) -> QWidget:
@@ -69,5 +72,8 @@ def _facts(entry: ModelEntry | None) -> QWidget:
         tone = "" if label != "Status" or (entry and entry.is_servable) else "warn"
         shown = PlainLabel(one_line(value).translate(_BREAKABLE), tone, wrap=True)
         shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        form.addRow(PlainLabel(label, "mute"), shown)
+        name = PlainLabel(label, "mute")
+        for text in (name, shown):
+            text.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
+        form.addRow(name, shown)
     return sheet

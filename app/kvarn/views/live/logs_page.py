@@ -6,6 +6,7 @@ from PySide6.QtCore import QModelIndex, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QCheckBox,
     QComboBox,
     QHBoxLayout,
     QHeaderView,
@@ -18,10 +19,10 @@ from PySide6.QtWidgets import (
 
 from kvarn.viewmodels.live.log_vm import LogVm
 from kvarn.views.live.log_cells import LogCells
-from kvarn.views.theme import L, M, S, mono_font
+from kvarn.views.theme import XL, L, M, S, mono_font
 from kvarn.views.widgets.card import Card
 from kvarn.views.widgets.empty_state import EmptyState
-from kvarn.views.widgets.labels import PlainLabel
+from kvarn.views.widgets.labels import PlainLabel, one_line
 from kvarn.views.widgets.quiet_wheel import quiet_wheel
 
 _LEVELS = (
@@ -53,8 +54,7 @@ class LogsPage(QWidget):
         self.search.setAccessibleName("Search the log")
         self.search.setClearButtonEnabled(True)
         self.matches = PlainLabel("", "mute")
-        self.follow_button = QPushButton("Follow")
-        self.follow_button.setCheckable(True)
+        self.follow_button = QCheckBox("Follow")
         self.follow_button.setChecked(True)
         self.copy_button = QPushButton("Copy")
         self.folder_button = QPushButton("Open log folder")
@@ -94,6 +94,7 @@ class LogsPage(QWidget):
         table = QTableView()
         table.setModel(self._vm.rows)
         table.setItemDelegate(LogCells(table))
+        table.setProperty("role", "log")
         table.setFont(mono_font())
         table.setAccessibleName("Log lines")
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -112,8 +113,8 @@ class LogsPage(QWidget):
         columns.hide()
         columns.setStretchLastSection(True)
         width = table.fontMetrics().horizontalAdvance("0")
-        columns.resizeSection(0, width * 13 + S)
-        columns.resizeSection(1, width * 7 + S)
+        columns.resizeSection(0, width * 12 + XL)
+        columns.resizeSection(1, width * 6 + XL)
         return table
 
     def _arrange(self) -> None:
@@ -215,7 +216,7 @@ class LogsPage(QWidget):
         self.line.setVisible(bool(self.line.text()))
         skipped = self._vm.skipped
         self.note.setText(
-            f"{skipped:,} lines came too fast to show; all of them are in {self._vm.log_path}" if skipped else ""
+            f"{skipped:,} earlier lines are only in {one_line(str(self._vm.log_path))}" if skipped else ""
         )
         self.note.setVisible(bool(skipped))
 
