@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QApplication
 
 from kvarn.domain.colours import CACHE_TYPE_COLOURS, MEMORY_COLOURS, cache_type_colour, contrast_ratio
 from kvarn.domain.settings import ThemeChoice
-from kvarn.services.paths import resources_dir
 from kvarn.views.theme import DARK, LIGHT, Palette, Theme
 from kvarn.views.widgets.error_card import ErrorCard
 from kvarn.views.widgets.hairline_table import HairlineTable
@@ -29,15 +28,6 @@ TRAPS = [
     "",
     " ",
 ]
-
-
-@pytest.fixture
-def themed(qapp: QApplication):
-    theme = Theme(resources_dir() / "icons")
-    theme.apply(qapp, ThemeChoice.LIGHT)
-    yield theme
-    theme.choose(ThemeChoice.SYSTEM)
-    qapp.setStyleSheet("")
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])

@@ -67,7 +67,7 @@ def _samples(frame: ChartFrame, columns: Sequence[Column]) -> list[tuple[float, 
     """All sample times of all columns, ascending, with each column's value at exactly that time."""
     curves = [c.pick(frame) for c in columns]
     inside = [c.x_s >= -frame.span_s for c in curves]
-    times = np.unique(np.concatenate([c.x_s[keep] for c, keep in zip(curves, inside, strict=True)]))
+    times = np.unique(np.concatenate([np.empty(0), *(c.x_s[keep] for c, keep in zip(curves, inside, strict=True))]))
     found = [dict(zip(c.x_s.tolist(), c.values.tolist(), strict=True)) for c in curves]
     rows = ((x, [_finite(f.get(x)) for f in found]) for x in times.tolist())
     return [(x, values) for x, values in rows if any(v is not None for v in values)]
