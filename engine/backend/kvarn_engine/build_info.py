@@ -1,0 +1,88 @@
+"""Run by the build, after linking: ask the built engine what it is and write kvarn-build-info.json.
+
+Names, block sizes and backends come from the libraries and from `llama-server --help`, never from a table of ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def library(folder: Path, name: str) -> ctypes.CDLL:
+    """One of the built libraries, by its name on this platform."""
+    names = {"win32": f"{name}.dll", "darwin": f"lib{name}.dylib"}
+    return ctypes.CDLL(str(folder / names.get(sys.platform, f"lib{name}.so")))
+
+
+def all_types(ggml_base: ctypes.CDLL) -> dict[str, dict[str, Any]]:
+    """Every tensor type ggml knows: block size in values, block size in bytes."""
+    ggml_base.ggml_type_name.restype = ctypes.c_char_p
+    ggml_base.ggml_blck_size.restype = ctypes.c_int64
+    ggml_base.ggml_type_size.restype = ctypes.c_size_t
+    found: dict[str, dict[str, Any]] = {}
+    # ggml aborts above its last id, so stop where names stop. Retired ids have an empty block.
+    for number in range(_type_count()):
+        name = ggml_base.ggml_type_name(number)
+        values, size = ggml_base.ggml_blck_size(number), ggml_base.ggml_type_size(number)
+        if name and values:
+            found[name.decode()] = {"block_values": values, "block_bytes": size, "bits_per_value": size * 8 / values}
+    return found
+
+
+def _type_count() -> int:
+    header = Path("vendor/llama.cpp/ggml/include/ggml.h")
+    match = re.search(r"GGML_TYPE_COUNT\s*=\s*(\d+)", (ARGS.source / header).read_text(encoding="utf-8"))
+    if not match:
+        raise SystemExit("ggml.h no longer numbers GGML_TYPE_COUNT: teach build_info.py the new way")
+    return int(match[1])
+
+
+def kv_types(help_text: str, types: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The types `--cache-type-k` offers, in its order."""
+    offered = re.search(r"--cache-type-k TYPE.*?allowed values: ([a-z0-9_, \n]+?)\n\s*\(", help_text, re.DOTALL)
+    if not offered:
+        raise SystemExit("llama-server --help no longer lists the K cache types: teach build_info.py the new way")
+    return [{"name": name, **types[name]} for name in re.findall(r"[a-z0-9_]+", offered[1])]
+
+
+def backends(folder: Path) -> list[str]:
+    """Names of the ggml backends compiled in."""
+    ggml = library(folder, "ggml")
+    ggml.ggml_backend_reg_count.restype = ctypes.c_size_t
+    ggml.ggml_backend_reg_get.restype = ctypes.c_void_p
+    name_of = library(folder, "ggml-base").ggml_backend_reg_name
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+    count = ggml.ggml_backend_reg_count()
+    return [name_of(ggml.ggml_backend_reg_get(ctypes.c_size_t(number))).decode() for number in range(count)]
+
+
+def main() -> None:
+    """Write the file the console probes."""
+    server = ARGS.bin / ("llama-server.exe" if sys.platform == "win32" else "llama-server")
+    said = subprocess.run([str(server), "--help"], check=True, capture_output=True, text=True).stdout
+    info = json.loads(ARGS.facts.read_text(encoding="utf-8"))
+    info |= {
+        "compiler": ARGS.compiler,
+        "build_type": ARGS.build_type,
+        "flags": ARGS.flags.split(),
+        "backends": backends(ARGS.bin),
+        "kv_types": kv_types(said, all_types(library(ARGS.bin, "ggml-base"))),
+    }
+    ARGS.output.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    for option in ("--facts", "--bin", "--output", "--source"):
+        parser.add_argument(option, type=Path, required=True)
+    for option in ("--compiler", "--build-type", "--flags"):
+        parser.add_argument(option, default="")
+    ARGS = parser.parse_args()
+    main()

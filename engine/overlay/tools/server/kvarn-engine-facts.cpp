@@ -1,0 +1,30 @@
+#include "kvarn-engine-facts.h"
+
+#include "../../src/kvarn-kv-facts.h"
+
+static json memory_of(const llama_context * ctx) {
+    const kvarn_kv_facts facts = kvarn_kv_facts_get(ctx);
+
+    return {
+        { "kv_k",             facts.type_k.empty() ? json(nullptr) : json(facts.type_k) },
+        { "kv_v",             facts.type_v.empty() ? json(nullptr) : json(facts.type_v) },
+        { "kv_bytes",         facts.k_bytes + facts.v_bytes },
+        { "kv_k_bytes",       facts.k_bytes },
+        { "kv_v_bytes",       facts.v_bytes },
+        { "recurrent_bytes",  facts.recurrent_bytes },
+        { "flash_attention",  facts.flash_attn },
+        { "kv_unified",       facts.kv_unified },
+        { "context_tokens",   facts.n_ctx },
+        { "context_per_slot", facts.n_ctx_seq },
+        { "ubatch_tokens",    facts.n_ubatch },
+    };
+}
+
+json kvarn_engine_facts(const llama_context * ctx_tgt, const llama_context * ctx_dft) {
+    json facts = memory_of(ctx_tgt);
+
+    facts["draft"]    = ctx_dft ? memory_of(ctx_dft) : json(nullptr);
+    facts["features"] = { "graph_stats", "requests" };
+
+    return facts;
+}

@@ -1,0 +1,98 @@
+"""GET /kvarn/requests: the last finished requests with their timings and without their text."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def server(start_server):
+    with start_server("-c", "1024", "-np", "2", "--no-context-shift") as running:
+        yield running
+
+
+def requests_since(server, seq: int) -> list[dict]:
+    return server.http.get("/kvarn/requests", params={"since": seq}).raise_for_status().json()["requests"]
+
+
+def last_seq(server) -> int:
+    return server.http.get("/kvarn/requests").json()["last_seq"]
+
+
+def test_a_finished_request_is_listed_with_the_timings_its_client_got(server):
+    seen = last_seq(server)
+    answer = server.complete("Tell me about mills.", n_predict=12, ignore_eos=True)
+    (listed,) = requests_since(server, seen)
+    timings = answer["timings"]
+    for name in ("cache_n", "prompt_n", "predicted_n"):
+        assert listed[name] == timings[name]
+    assert listed["predicted_ms"] == pytest.approx(timings["predicted_ms"], abs=0.01)
+    assert listed["prompt_ms"] == pytest.approx(timings["prompt_ms"], abs=0.01)
+    assert listed["n_prompt_tokens"] == timings["prompt_n"] + timings["cache_n"]
+    assert listed["finish"] == "limit"
+    assert listed["ttft_ms"] == pytest.approx(listed["queue_ms"] + listed["prompt_ms"])
+    assert abs(listed["finished_unix_ms"] / 1000 - time.time()) < 5
+
+
+def test_waiting_for_a_slot_counts_into_the_time_to_the_first_token(start_server):
+    with start_server("-c", "512", "-np", "1") as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        seen = last_seq(server)
+        body = {"prompt": "Once", "n_predict": 60, "ignore_eos": True, "stream": True}
+        with client.stream("POST", "/completion", json=body) as first:
+            next(first.iter_lines())
+            server.complete("Twice", n_predict=2)
+        waited = max(requests_since(server, seen), key=lambda request: request["queue_ms"])
+    assert waited["queue_ms"] > 20
+    assert waited["ttft_ms"] > waited["queue_ms"]
+
+
+def test_each_ending_has_its_name(server):
+    seen = last_seq(server)
+    server.complete("One two three four", n_predict=40, ignore_eos=True, stop=["a", "e", "i", "o", "u"])
+    too_long = server.http.post("/completion", json={"prompt": list(range(1000, 3000))})
+    assert too_long.status_code == 400
+    stopped, refused = requests_since(server, seen)
+    assert stopped["finish"] == "stop_word"
+    assert refused["finish"] == "too_long"
+    assert "2000" in refused["error"]
+    assert refused["ttft_ms"] is None
+    assert refused["predicted_n"] == 0
+
+
+def test_no_word_of_the_prompt_or_the_answer_is_listed(server):
+    seen = last_seq(server)
+    answer = server.complete("Xylophone secrets", n_predict=8)
+    text = server.http.get("/kvarn/requests", params={"since": seen}).text
+    assert "Xylophone" not in text
+    assert answer["content"].strip() not in text
+
+
+def test_only_the_last_256_are_kept_and_numbers_never_repeat(server):
+    for _ in range(20):
+        server.complete([1000] * 4, n_predict=1)
+    seen = last_seq(server)
+    server.complete([1000] * 4, n_predict=1)
+    page = server.http.get("/kvarn/requests").json()
+    assert page["kept"] == 256
+    numbers = [request["seq"] for request in page["requests"]]
+    assert numbers == list(range(numbers[0], seen + 2))
+    assert requests_since(server, seen + 1) == []
+
+
+@pytest.mark.parametrize("since", ["-1", "x", "", "99999999999999999999"])
+def test_a_senseless_number_is_refused_with_a_sentence(server, since):
+    response = server.http.get("/kvarn/requests", params={"since": since})
+    assert response.status_code == 400
+    assert "since" in response.json()["error"]["message"]
+
+
+def test_the_list_is_behind_the_key_like_every_other_page(start_server):
+    with start_server("-c", "256", "-np", "1", env={"LLAMA_API_KEY": "sesame"}) as server:
+        assert server.http.get("/kvarn/requests").status_code == 401
+        allowed = server.http.get("/kvarn/requests", headers={"Authorization": "Bearer sesame"})
+        assert allowed.status_code == 200
