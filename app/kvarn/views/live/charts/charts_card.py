@@ -19,7 +19,7 @@ from kvarn.views.live.charts.chart_set import (
 )
 from kvarn.views.live.charts.end_labels import WIDTH as LABELS_WIDTH
 from kvarn.views.live.charts.time_plot import AXIS_WIDTH, EDGE
-from kvarn.views.theme import XS, S, theme
+from kvarn.views.theme import XS, M, S, theme
 from kvarn.views.widgets.card import Card
 from kvarn.views.widgets.labels import ElidedLabel
 
