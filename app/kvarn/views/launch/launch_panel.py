@@ -19,7 +19,7 @@ from kvarn.views.launch.asked_got_section import AskedGotSection
 from kvarn.views.launch.budget_section import BudgetSection
 from kvarn.views.launch.choice_combo import ChoiceCombo
 from kvarn.views.launch.context_field import ContextField
-from kvarn.views.launch.field_box import FieldBox
+from kvarn.views.launch.field_box import FieldBox, field_pair
 from kvarn.views.launch.model_picker import ModelPicker
 from kvarn.views.launch.problem_notes import ProblemNotes, ProblemWithCure
 from kvarn.views.launch.profile_menu import ProfileMenu
@@ -50,7 +50,6 @@ class LaunchPanel(Card):
     ) -> None:
         super().__init__("Launch", parent)
         self._vm, self._library = vm, library
-        self.profiles = ProfileMenu(profiles)
         self.model, self.kv_k, self.kv_v = ModelPicker(), ChoiceCombo(), ChoiceCombo()
         self.context = ContextField()
         self.slots = NumberBox(1, _MOST_SLOTS)
@@ -68,6 +67,7 @@ class LaunchPanel(Card):
         }
         self.boxes = {name: FieldBox(name, control) for name, control in controls.items()}
         self.advanced = AdvancedFold(vm)
+        self.profiles = ProfileMenu(profiles)
         self.budget = BudgetSection(budget)
         self.asked_got = AskedGotSection(asked_got)
         self.notes = ProblemNotes()
@@ -172,10 +172,10 @@ class LaunchPanel(Card):
         layout.setSpacing(M - 2)
         layout.addWidget(self.profile_note)
         layout.addWidget(self.boxes["model"])
-        layout.addLayout(self._pair("kv_k", "kv_v"))
+        layout.addLayout(field_pair(self.boxes["kv_k"], self.boxes["kv_v"]))
         layout.addWidget(self.boxes["context_tokens"])
-        layout.addLayout(self._pair("slots", "gpu_layers"))
-        layout.addLayout(self._pair("flash_attention", "speculation"))
+        layout.addLayout(field_pair(self.boxes["slots"], self.boxes["gpu_layers"]))
+        layout.addLayout(field_pair(self.boxes["flash_attention"], self.boxes["speculation"]))
         layout.addWidget(self.advanced)
         layout.addWidget(self.asked_got)
         layout.addStretch(1)
@@ -192,13 +192,6 @@ class LaunchPanel(Card):
         for widget in (self.budget, self.notes, self.relaunch_note):
             self.body.addWidget(widget)
         self.body.addLayout(_row((self.launch_button, self.stop_button, self.copy_button)))
-
-    def _pair(self, left: str, right: str) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(S)
-        for name in (left, right):
-            row.addWidget(self.boxes[name], 1, Qt.AlignmentFlag.AlignTop)
-        return row
 
 
 def _row(widgets: Iterable[QWidget]) -> QHBoxLayout:

@@ -154,6 +154,7 @@ class ModelPopup(QFrame):
         unusable = entry is not None and not entry.is_servable
         self.reason.setText(summary_text(entry) if entry is not None and unusable else "No model matches.")
         self.reason.setVisible(unusable or not self.table.rowCount())
+        self.adjustSize()
 
 
 class _TwoLines(QStyledItemDelegate):
