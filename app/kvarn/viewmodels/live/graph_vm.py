@@ -111,9 +111,8 @@ class GraphVm(QObject):
             self.paused_changed.emit(paused)
             self.redraw()
 
-    def begin_run(self, budget: MemoryBudget | None) -> None:
+    def begin_run(self) -> None:
         """A new engine serves: the run window starts here."""
-        self.budget = budget
         self._opened_s = self._clock.now()
         self.redraw()
 

@@ -21,7 +21,7 @@ PANEL_WIDTH = 344
 
 
 class ServePage(QWidget):
-    """`panel` is the launch form; it scrolls on its own when the window is low."""
+    """`panel` is the launch form, which scrolls on its own."""
 
     def __init__(self, panel: QWidget, engine: EngineVm, live: LiveVm, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -73,8 +73,7 @@ class ServePage(QWidget):
         self.requests.setVisible(not empty)
 
     def _arrange(self, panel: QWidget) -> None:
-        left = _scrolled(panel)
-        left.setFixedWidth(PANEL_WIDTH)
+        panel.setFixedWidth(PANEL_WIDTH)
         right = QWidget()
         right.setProperty("role", "page-body")
         column = QVBoxLayout(right)
@@ -87,7 +86,7 @@ class ServePage(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(L, M, L, M)
         row.setSpacing(M)
-        row.addWidget(left)
+        row.addWidget(panel)
         row.addWidget(_scrolled(right), 1)
 
     def _requests_card(self) -> Card:
