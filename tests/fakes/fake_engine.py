@@ -213,9 +213,7 @@ class Handler(BaseHTTPRequestHandler):
         """Loading answers 503, a wrong key 401, as the engine does."""
         if not is_ready():
             self.refuse(503, "Loading model", "unavailable_error")
-        elif (
-            KEY and self.path not in ("/health", "/v1/models") and self.headers.get("Authorization") != f"Bearer {KEY}"
-        ):
+        elif KEY and self.path not in OPEN_PATHS and self.headers.get("Authorization") != f"Bearer {KEY}":
             self.refuse(401, "Invalid API Key", "authentication_error")
         else:
             return True
