@@ -98,7 +98,7 @@ def test_a_finished_request_is_told_from_the_totals_with_the_engines_own_speeds(
     assert read[-1].finished == (
         FinishedRequest(
             ended_s=9.0,
-            prompt_tokens=120,
+            prompt_tokens=130,
             cached_tokens=10,
             generated_tokens=50,
             prefill_tok_per_s=240,
@@ -157,13 +157,18 @@ def test_the_engines_own_list_of_requests_replaces_what_could_be_derived():
 
 def test_graph_builds_are_counted_per_interval_with_their_reasons_and_a_restart_is_a_gap():
     def built(n, why):
-        return totals(graph_built=n, graph_reused=10 * n, graph_rebuilds={"kv window": why})
+        return totals(graph_built=n, graph_reused=10 * n, graph_rebuilds={"kv_grew": why})
 
     _, read = run((0, (), built(5, 1)), (1, (), built(7, 2)), (2, (), built(1, 0)), (3, (), built(2, 1)))
     assert points(read, q.GRAPH_BUILT) == [(1, 2), (3, 1)]
     assert points(read, q.GRAPH_REUSED) == [(1, 20), (3, 10)]
     assert points(read, q.GRAPH_BUILT_TOTAL) == [(0, 5), (1, 7), (2, 1), (3, 2)]
-    assert [m.rebuilds for m in read] == [(), ("1 × kv window",), (), ("1 × kv window",)]
+    assert [m.rebuilds for m in read] == [
+        (),
+        ("1 × attention spans more cache cells",),
+        (),
+        ("1 × attention spans more cache cells",),
+    ]
 
 
 def test_acceptance_is_of_the_requests_that_ended_in_the_interval():

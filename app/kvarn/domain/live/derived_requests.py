@@ -57,7 +57,7 @@ def _request(t_s: float, slot: SlotSample, base: EngineCounters, now: EngineCoun
         return None
     return FinishedRequest(
         ended_s=t_s,
-        prompt_tokens=round(prompt),
+        prompt_tokens=round(prompt + cached),
         cached_tokens=round(cached),
         generated_tokens=round(generated),
         prefill_tok_per_s=_speed(prompt, base.prompt_seconds, now.prompt_seconds),

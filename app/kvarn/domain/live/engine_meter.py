@@ -12,6 +12,7 @@ from kvarn.domain.live import quantities as q
 from kvarn.domain.live.derived_requests import DerivedRequests
 from kvarn.domain.live.exposition import EngineCounters
 from kvarn.domain.live.rates import CounterGrowth, Growth
+from kvarn.domain.live.rebuild_reasons import rebuild_phrase
 from kvarn.domain.live.request import FinishedRequest
 from kvarn.domain.live.slots import SlotSample, SlotSpeed, has_ended
 
@@ -156,7 +157,7 @@ class EngineMeter:
         if frame.counters is None:
             return ()
         grown = {r: self._grown(f"why {r}", frame.t_s, n) for r, n in frame.counters.graph_rebuilds.items()}
-        return tuple(f"{growth.amount:.0f} × {reason}" for reason, growth in grown.items() if growth and growth.amount)
+        return tuple(f"{g.amount:.0f} × {rebuild_phrase(reason)}" for reason, g in grown.items() if g and g.amount)
 
     def _grown(self, key: str, t: float, total: float | None) -> Growth | None:
         return self._growth.setdefault(key, CounterGrowth()).look(t, total)

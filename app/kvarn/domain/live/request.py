@@ -14,10 +14,15 @@ class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     ended_s: float
     """Monotonic time at which we learned of its end."""
+    finished_unix_ms: int | None = None
+    """Wall-clock time of its end, for showing only."""
     prompt_tokens: int | None = None
-    """Tokens computed, those from the cache not counted."""
+    """The whole prompt."""
     cached_tokens: int | None = None
+    """The part of the prompt found in the cache and not computed."""
     generated_tokens: int | None = None
+    queue_ms: float | None = None
+    """Waiting for a slot."""
     ttft_ms: float | None = None
     """From the engine's receipt of the request to its first token, waiting included."""
     prefill_tok_per_s: float | None = None
@@ -26,6 +31,8 @@ class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
     accepted_tokens: int | None = None
     slot: int | None = None
     task: int | None = None
+    finish: str = ""
+    """The engine's word: `eos`, `stop_word`, `limit`, `done`, `cancelled`, `too_long`, `error`."""
     error: str = ""
     """A sentence when it did not end well (cancelled, refused, too long); empty otherwise."""
 

@@ -117,7 +117,7 @@ class PollingFeed:
         if batch is None:
             self._dropped += page is not None
             return None
-        self._after = batch.last_seq or self._after
+        self._after = batch.last_seq
         return batch.requests
 
     def _absences(self, counters: EngineCounters | None) -> dict[str, str]:
