@@ -17,13 +17,15 @@ _LAYER = re.compile(r"blk\.(\d{1,6})\.")
 
 def read_header(raw: RawHeader) -> HeaderReading:
     """Facts and problem of a header that could be parsed."""
-    tensors = tensors_of(raw.tensors)
+    problem = problem_in(raw)
+    # Sizes of a damaged header are worth nothing and may not even fit 64 bits.
+    tensors = None if problem and problem.code == "damaged" else tensors_of(raw.tensors)
     split_count = raw.integer("split.count")
     is_split = split_count is not None and split_count > 1
     return HeaderReading(
         file_bytes=raw.file_bytes,
         facts=_facts_of(raw, tensors),
-        problem=problem_in(raw),
+        problem=problem,
         tensors=tensors,
         split_number=raw.integer("split.no") if is_split else None,
         split_count=split_count if is_split else None,

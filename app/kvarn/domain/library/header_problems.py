@@ -14,7 +14,8 @@ MAX_LAYERS = 512
 _MAX_COUNT = 1 << 20
 """Above any head count or width a model will have; catches 2^32 - 1 and the like."""
 _MAX_ALIGNMENT = 1 << 20
-_MAX_BYTES = 1 << 62
+_MAX_BYTES = 1 << 50
+"""A pebibyte."""
 _RECURRENT_KEYS = ("ssm.", "wkv.", "shortconv.", "token_shift_count")
 """Below the architecture: a model with one of these may well have no attention heads."""
 
@@ -41,11 +42,13 @@ def _layout(raw: RawHeader) -> ModelProblem | None:
         kind, size = TENSOR_TYPES.get(tensor.type_id), tensor.size_bytes
         if kind is None or size is None:
             return None  # a later engine's type: only that engine can tell
-        if size > _MAX_BYTES or (tensor.dims and tensor.dims[0] % kind.block_values):
+        if tensor.dims and tensor.dims[0] % kind.block_values:
             return _damaged_tensor(tensor, "an impossible shape")
         if tensor.offset != expected:
             return _damaged_tensor(tensor, "its data in an impossible place")
         expected += size + -size % raw.alignment
+        if expected > _MAX_BYTES:
+            return _damaged_tensor(tensor, "an impossible size")
     return None
 
 

@@ -54,7 +54,10 @@ def join_files(files: Iterable[ReadFile]) -> tuple[ModelEntry, ...]:
             folders.setdefault(file.found.path.parent, []).append(file)
     entries = [_single_entry(file) for file in every if file.found.label]
     for folder, inside in folders.items():
-        entries += _join_folder(inside, folders.get(folder.parent, []))
+        entries += _models_of_folder(inside, folders.get(folder.parent, []))
+    attached = {entry.mmproj for entry in entries}
+    loose = (file for inside in folders.values() for file in inside if file.reading.is_projector)
+    entries += [_single_entry(file) for file in loose if file.found.path not in attached]
     found_by_path = {file.found.path: (place, file.found) for place, file in enumerate(every)}
     entries.sort(key=lambda entry: found_by_path[entry.path][0])
     origins = [found_by_path[entry.path][1].origin for entry in entries]
@@ -62,7 +65,7 @@ def join_files(files: Iterable[ReadFile]) -> tuple[ModelEntry, ...]:
     return tuple(msgspec.structs.replace(entry, id=id) for entry, id in zip(entries, ids, strict=True))
 
 
-def _join_folder(files: Sequence[ReadFile], above: Sequence[ReadFile]) -> list[ModelEntry]:
+def _models_of_folder(files: Sequence[ReadFile], above: Sequence[ReadFile]) -> list[ModelEntry]:
     models = [file for file in files if not file.reading.is_projector]
     near = [file for file in files if file.reading.is_projector]
     if not near and files[0].found.source is ModelSource.HUGGING_FACE:
@@ -70,10 +73,7 @@ def _join_folder(files: Sequence[ReadFile], above: Sequence[ReadFile]) -> list[M
         near = [file for file in above if file.reading.is_projector]
     projectors = [Projector(file.found.path, file.reading.file_bytes, file.reading.facts) for file in near]
     names = [file.name for file in models]
-    entries = [_with_projector(_entry_of(parts), projectors, names) for parts in _groups(models)]
-    attached = {entry.mmproj for entry in entries}
-    alone = [file for file in files if file.reading.is_projector and file.found.path not in attached]
-    return entries + [_single_entry(file) for file in alone]
+    return [_with_projector(_entry_of(parts), projectors, names) for parts in _groups(models)]
 
 
 def _groups(files: Sequence[ReadFile]) -> list[list[ReadFile]]:

@@ -7,6 +7,7 @@ Format: the GGUF specification, checked against `ggml/src/gguf.cpp` of the pinne
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import BinaryIO
 
 from kvarn.domain.library.foreign_file import foreign_problem
@@ -20,13 +21,14 @@ from kvarn.domain.library.raw_header import DEFAULT_ALIGNMENT, RawHeader, RawTen
 MAX_HEADER_BYTES = 128 << 20
 """Real headers are below 30 MB."""
 _MAX_KEYS = 1 << 16
-_MAX_TENSORS = 1 << 17
-_MAX_STRINGS = 3_000_000
+_MAX_TENSORS = 1 << 16
+_MAX_STRINGS = 2_000_000
 """Over all arrays of one file; keeps the worst header below two seconds."""
 _MAX_DIMS = 4
 _MAX_NAME_BYTES = 64
 _KEPT_TEXT_BYTES = 4096
 _KEPT_NUMBERS = 4096
+_KEPT_NUMBERS_TOTAL = 1 << 18
 _KEPT_STRINGS = 64
 _FIRST_CHUNK_BYTES = 64 << 10
 
@@ -91,14 +93,23 @@ class _HeaderStream:
 
     def take(self, count: int) -> bytes:
         """The next bytes."""
-        start, self.at = self.at, self.at + count
-        self.require(self.at)
+        start = self._advance(count)
         return self.data[start : self.at]
 
     def unpack(self, reader: struct.Struct) -> Scalar:
         """The next number."""
-        value: Scalar = reader.unpack(self.take(reader.size))[0]
+        value: Scalar = reader.unpack_from(self.data, self._advance(reader.size))[0]
         return value
+
+    def skip(self, count: int) -> None:
+        """Pass over bytes."""
+        self._advance(count)
+
+    def _advance(self, count: int) -> int:
+        start, self.at = self.at, self.at + count
+        if self.at > len(self.data):
+            self.require(self.at)
+        return start
 
     def u32(self) -> int:
         """The next 32-bit count or type."""
@@ -113,25 +124,28 @@ class _HeaderStream:
         raw = self.take(self.u64())
         return raw[:_KEPT_TEXT_BYTES].decode("utf-8", "replace")
 
-    def strings(self, count: int) -> list[bytes]:
-        """The next strings, each with its length in front. This loop decides the cost of a large vocabulary."""
-        found: list[bytes] = []
-        keep, length_at = found.append, _U64.unpack_from
-        data, at, limit = self.data, self.at, len(self.data)
-        while len(found) < count:
+    def strings(self, count: int, keep: Callable[[bytes], None] | None) -> None:
+        """Hand the next strings, each with its length in front, to `keep`, or pass over them.
+
+        This loop decides the cost of a large vocabulary.
+        """
+        length_at, data, at, limit, done = _U64.unpack_from, self.data, self.at, len(self.data), 0
+        while done < count:
             try:
-                for _ in range(count - len(found)):
+                for index in range(done, count):
+                    done = index
                     end = at + 8 + length_at(data, at)[0]
                     if end > limit:
                         self.require(end)
                         data, limit = self.data, len(self.data)
-                    keep(data[at:end])
+                    if keep:
+                        keep(data[at:end])
                     at = end
+                done = count
             except struct.error:  # not even the length is there yet
                 self.require(at + 8)
                 data, limit = self.data, len(self.data)
         self.at = at
-        return found
 
 
 class _Parser:
@@ -144,6 +158,7 @@ class _Parser:
         self.vocab_size: int | None = None
         self.duplicate_token: str | None = None
         self.strings_left = _MAX_STRINGS
+        self.numbers_left = _KEPT_NUMBERS_TOTAL
 
     def read_key(self) -> None:
         """One key and its value; long arrays are passed over."""
@@ -173,12 +188,12 @@ class _Parser:
             return self._read_strings(name, count)
         if kind not in _SCALAR_READERS:
             raise _HeaderDamaged(f"gives the list {one_line(name, 80)} the unknown type {kind}")
-        if count > _KEPT_NUMBERS or name.startswith("tokenizer."):
-            # Passed over without a copy.
-            self.stream.at += count * _SCALAR_READERS[kind].size
-            self.stream.require(self.stream.at)
+        size = count * _SCALAR_READERS[kind].size
+        if count > min(_KEPT_NUMBERS, self.numbers_left) or name.startswith("tokenizer."):
+            self.stream.skip(size)
             return None
-        return struct.unpack(f"<{count}{_SCALARS[kind]}", self.stream.take(count * _SCALAR_READERS[kind].size))
+        self.numbers_left -= count
+        return struct.unpack(f"<{count}{_SCALARS[kind]}", self.stream.take(size))
 
     def _read_strings(self, name: str, count: int) -> HParam | None:
         if count * 8 > self.stream.file_bytes:
@@ -186,13 +201,14 @@ class _Parser:
         self.strings_left -= count
         if self.strings_left < 0:
             raise _HeaderDamaged(f"lists {count:,} texts in {one_line(name, 80)}")
-        found = self.stream.strings(count)
-        if name == "tokenizer.ggml.tokens":
+        is_vocabulary = name == "tokenizer.ggml.tokens"
+        is_kept = count <= _KEPT_STRINGS and not name.startswith("tokenizer.")
+        found: list[bytes] = []
+        self.stream.strings(count, found.append if is_vocabulary or is_kept else None)
+        if is_vocabulary:
             self.vocab_size = count
             self.duplicate_token = _first_duplicate(found)
-        if name.startswith("tokenizer.") or count > _KEPT_STRINGS:
-            return None
-        return tuple(text[8:][:_KEPT_TEXT_BYTES].decode("utf-8", "replace") for text in found)
+        return tuple(text[8:][:_KEPT_TEXT_BYTES].decode("utf-8", "replace") for text in found) if is_kept else None
 
     def read_tensor(self) -> RawTensor:
         """One tensor's entry."""
@@ -204,7 +220,7 @@ class _Parser:
         dim_count = stream.u32()
         if dim_count > _MAX_DIMS:
             raise _HeaderDamaged(f"gives the tensor {one_line(name)} {dim_count:,} dimensions")
-        dims = tuple(stream.u64() for _ in range(dim_count))
+        dims = struct.unpack(f"<{dim_count}Q", stream.take(8 * dim_count))
         return RawTensor(name, dims, stream.u32(), stream.u64())
 
 
