@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
-from kvarn.domain.launch.launch_plan import FlashAttention, PlanProblem
+from kvarn.domain.launch.launch_plan import FlashAttention, PlanProblem, Severity
 from kvarn.viewmodels.launch.asked_got_vm import AskedGotVm
 from kvarn.viewmodels.launch.budget_vm import BudgetVm
 from kvarn.viewmodels.launch.choices import Choice, kv_choices, same_as_k, speculation_choices
@@ -26,7 +26,7 @@ from kvarn.views.launch.profile_menu import ProfileMenu
 from kvarn.views.theme import M, S
 from kvarn.views.widgets.card import Card, Hairline
 from kvarn.views.widgets.copy_button import CopyButton
-from kvarn.views.widgets.labels import PlainLabel
+from kvarn.views.widgets.labels import ElidedLabel, PlainLabel
 from kvarn.views.widgets.number_box import NumberBox
 
 _SLIDER_END_UNKNOWN = 131_072
@@ -68,12 +68,14 @@ class LaunchPanel(Card):
         self.boxes = {name: FieldBox(name, control) for name, control in controls.items()}
         self.advanced = AdvancedFold(vm)
         self.profiles = ProfileMenu(profiles)
+        self._fields = self.boxes | self.advanced.boxes
         self.budget = BudgetSection(budget)
         self.asked_got = AskedGotSection(asked_got)
         self.notes = ProblemNotes()
         self.profile_note = PlainLabel("", "bad", wrap=True)
         self._profiles_vm = profiles
         self.relaunch_note = PlainLabel("", "warn", wrap=True)
+        self.blocked_note = ElidedLabel("", "bad")
         self.launch_button = QPushButton("Launch")
         self.launch_button.setProperty("role", "primary")
         self.stop_button = QPushButton("Stop")
@@ -120,12 +122,11 @@ class LaunchPanel(Card):
 
     def _refresh_problems(self) -> None:
         problems = self._vm.problems
-        boxes = self.boxes | self.advanced.boxes
-        for field, box in boxes.items():
+        for field, box in self._fields.items():
             box.notes.show_problems(tuple(self._with_cure(p) for p in problems if p.field == field))
         if any(p.field in self.advanced.boxes for p in problems):
             self.advanced.open()
-        self.notes.show_problems(tuple(self._with_cure(p) for p in problems if p.field not in boxes))
+        self.notes.show_problems(tuple(self._with_cure(p) for p in problems if p.field not in self._fields))
 
     def _with_cure(self, problem: PlanProblem) -> ProblemWithCure:
         cure = self._vm.cure(problem)
@@ -135,6 +136,9 @@ class LaunchPanel(Card):
         vm = self._vm
         self.launch_button.setText(vm.launch_word)
         self.launch_button.setEnabled(vm.can_launch)
+        blocking = next((p for p in vm.problems if p.severity is Severity.BLOCKS and p.field in self._fields), None)
+        self.blocked_note.setText(blocking.message if blocking else "")
+        self.blocked_note.setVisible(blocking is not None)
         self.stop_button.setVisible(vm.status.is_active)
         self.copy_button.setEnabled(vm.planning.plan is not None and vm.build is not None)
         differences = vm.differences
@@ -189,7 +193,7 @@ class LaunchPanel(Card):
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.body.addWidget(scroll, 1)
         self.body.addWidget(Hairline())
-        for widget in (self.budget, self.notes, self.relaunch_note):
+        for widget in (self.budget, self.notes, self.relaunch_note, self.blocked_note):
             self.body.addWidget(widget)
         self.body.addLayout(_row((self.launch_button, self.stop_button, self.copy_button)))
 
