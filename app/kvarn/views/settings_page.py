@@ -9,6 +9,7 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QFileDialog,
     QFrame,
+    QHBoxLayout,
     QLineEdit,
     QListWidget,
     QPushButton,
@@ -104,14 +105,20 @@ class SettingsPage(QWidget):
     def _arrange(self) -> None:
         body = QWidget()
         body.setProperty("role", "page-body")
-        column = QVBoxLayout(body)
-        column.setContentsMargins(L, M, L, XL)
+        # Limiting the column, not its cards, keeps wrapped texts measured at the width they are drawn at.
+        sheet = QWidget()
+        sheet.setMaximumWidth(_WIDTH)
+        row = QHBoxLayout(body)
+        row.setContentsMargins(L, M, L, XL)
+        row.addWidget(sheet, 1)
+        row.addStretch()
+        column = QVBoxLayout(sheet)
+        column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(M)
         column.addWidget(PlainLabel("Settings", "headline"))
         column.addWidget(self.notice)
         column.addWidget(self.problem)
         for card in (self._models(), self._engine(), self._reach(), self._measuring(), self._look()):
-            card.setMaximumWidth(_WIDTH)
             column.addWidget(card)
         column.addStretch(1)
         scroll = QScrollArea()

@@ -94,6 +94,7 @@ QTableView, QTreeView, QListView { background: $card; color: $ink; border: none;
 QTableView::item { border-bottom: 1px solid $line; padding: 3px 8px; }
 QTableView::item:selected { background: $selection; color: $ink; }
 QTableView[role="log"]::item { border: none; padding: 0 8px; }
+QFrame[role="popup"] { background: $card; border: 1px solid $line_strong; }
 QListView[role="field"] { border: 1px solid $line_strong; border-radius: 6px; padding: 3px; }
 QListView[role="field"]:focus { border-color: $accent; }
 QHeaderView { background: $card; border: none; }

@@ -99,7 +99,7 @@ class BudgetVm(QObject):
         if self.budget is None or self.budget.unknown:
             return ""
         if self.near_empty is None:
-            return "Expected decode: known after a first run on this machine"
+            return "Expected decode: known after a first run here"
         filled = f", {_range(self.filled)} filled" if self.filled else ""
         return f"Expected decode: {_range(self.near_empty)} tok/s near-empty{filled} · {self.near_empty.basis}"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLineEdit, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QToolButton, QVBoxLayout, QWidget
 
 from kvarn.domain.launch.launch_plan import LOOPBACK
 from kvarn.viewmodels.launch.fields import FIELDS
 from kvarn.viewmodels.launch.launch_vm import LaunchVm
-from kvarn.views.launch.field_box import FieldBox
+from kvarn.views.launch.field_box import FieldBox, field_pair
 from kvarn.views.theme import S
 from kvarn.views.widgets.number_box import NumberBox
 
@@ -38,7 +38,7 @@ class AdvancedFold(QWidget):
         self.alias = QLineEdit()
         self.switches = {name: _switch(name) for name in ("kv_unified", "swa_full", "use_mmproj", "lan")}
         numbers = (("threads", self.threads), ("batch_tokens", self.batch), ("ubatch_tokens", self.ubatch))
-        self.boxes = {name: FieldBox(name, box, show_flag=True) for name, box in (*numbers, ("port", self.port))}
+        self.boxes = {name: FieldBox(name, box) for name, box in (*numbers, ("port", self.port))}
         self.boxes |= {name: FieldBox(name, edit, show_flag=True) for name, edit in self._texts()}
         self.boxes |= {
             "host" if name == "lan" else name: FieldBox("host" if name == "lan" else name, box, show_flag=True)
@@ -81,11 +81,7 @@ class AdvancedFold(QWidget):
         body.setContentsMargins(0, 0, 0, 0)
         body.setSpacing(S)
         for left, right in (("threads", "port"), ("batch_tokens", "ubatch_tokens")):
-            row = QHBoxLayout()
-            row.setSpacing(S)
-            row.addWidget(self.boxes[left], 1, Qt.AlignmentFlag.AlignTop)
-            row.addWidget(self.boxes[right], 1, Qt.AlignmentFlag.AlignTop)
-            body.addLayout(row)
+            body.addLayout(field_pair(self.boxes[left], self.boxes[right]))
         for name in ("kv_unified", "swa_full", "use_mmproj", "host", "alias", "extra_args"):
             body.addWidget(self.boxes[name])
         layout = QVBoxLayout(self)
@@ -115,9 +111,9 @@ class AdvancedFold(QWidget):
 
 _SWITCH_TEXTS = {
     "kv_unified": "Slots share one pool",
-    "swa_full": "Whole context in sliding-window layers",
-    "use_mmproj": "Load the projector beside the model",
-    "lan": "Open to the local network (needs a key)",
+    "swa_full": "For sliding-window layers too",
+    "use_mmproj": "Load the one beside the model",
+    "lan": "Local network too; needs a key",
 }
 
 

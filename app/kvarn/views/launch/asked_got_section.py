@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHeaderView, QVBoxLayout, QWidget
 
 from kvarn.viewmodels.launch.asked_got_vm import AskedGotVm
 from kvarn.views.theme import XS
@@ -23,6 +23,7 @@ class AskedGotSection(QWidget):
         self.table = HairlineTable(("<", "asked", "got"), "Asked and got")
         self.table.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.table.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
         self.problem = PlainLabel("", "warn", wrap=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -36,7 +37,7 @@ class AskedGotSection(QWidget):
     def refresh(self) -> None:
         """Show the viewmodel's rows at full height."""
         rows = self._vm.rows
-        texts = [(row.label, row.asked, _SIGNS[row.agrees] + row.got) for row in rows]
+        texts = [(row.label, _short(row.asked), _SIGNS[row.agrees] + _short(row.got)) for row in rows]
         self.table.set_rows(texts, {(number, 2): _TONES[row.agrees] for number, row in enumerate(rows)})
         height = self.table.horizontalHeader().sizeHint().height()
         self.table.setFixedHeight(height + self.table.verticalHeader().defaultSectionSize() * len(rows) + 2)
@@ -44,3 +45,8 @@ class AskedGotSection(QWidget):
         self.problem.setText(self._vm.problem)
         self.problem.setVisible(bool(self._vm.problem))
         self.setVisible(bool(rows or self._vm.problem))
+
+
+def _short(value: str) -> str:
+    """A file by its name: the narrow column would cut off just that."""
+    return value.replace("\\", "/").rpartition("/")[2] or value

@@ -68,7 +68,7 @@ class BudgetLegend(QWidget):
         super().__init__(parent)
         self._kinds: tuple[tuple[MemoryKind, str], ...] = ()
         self.setFont(sized_font(0.9))
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap, QStandardItem, QStandardItemModel
+from PySide6.QtGui import QColor, QIcon, QPainter, QPalette, QPixmap, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from kvarn.domain.colours import cache_type_colour
@@ -14,7 +14,7 @@ from kvarn.views.widgets.quiet_wheel import quiet_wheel
 
 _DETAIL_ROLE = Qt.ItemDataRole.UserRole + 1
 _SWATCH = 12
-_POPUP_CHARACTERS = 44
+_WIDEST_POPUP = 520
 
 
 class ChoiceCombo(QComboBox):
@@ -46,9 +46,10 @@ class ChoiceCombo(QComboBox):
 
     def showPopup(self) -> None:
         """Wide enough that a reason can be read."""
-        wanted = self.fontMetrics().averageCharWidth() * _POPUP_CHARACTERS
-        has_details = any(choice.detail or choice.reason for choice in self._choices)
-        self.view().setMinimumWidth(max(self.width(), wanted if has_details else 0))
+        measure = self.fontMetrics().horizontalAdvance
+        widths = [measure(choice.text) + measure(choice.reason or choice.detail) for choice in self._choices]
+        wanted = max(widths, default=0) + _SWATCH + 8 * S
+        self.view().setMinimumWidth(max(self.width(), min(wanted, _WIDEST_POPUP)))
         super().showPopup()
 
     def _rebuild(self) -> None:
@@ -103,6 +104,13 @@ class _TwoSided(QStyledItemDelegate):
         shown = option.fontMetrics.elidedText(detail, Qt.TextElideMode.ElideRight, room.width())
         painter.drawText(room, int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter), shown)
         painter.restore()
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> None:
+        """Greyed where it cannot be chosen: the style sheet's own ink knows no disabled entries."""
+        super().initStyleOption(option, index)
+        if not index.flags() & Qt.ItemFlag.ItemIsEnabled:
+            for group in (QPalette.ColorGroup.Active, QPalette.ColorGroup.Inactive, QPalette.ColorGroup.Disabled):
+                option.palette.setColor(group, QPalette.ColorRole.Text, QColor(theme().palette.mute))
 
     def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
         """A little air between the lines."""

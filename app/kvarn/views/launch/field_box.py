@@ -12,7 +12,10 @@ from kvarn.views.widgets.labels import ElidedLabel, PlainLabel, plain_tip
 
 
 class FieldBox(QWidget):
-    """`field` names an entry of `FIELDS`; `trailing` is a short text at the right end of the label row."""
+    """`field` names an entry of `FIELDS`; `trailing` is a short text at the right end of the label row.
+
+    Its `notes` stand beneath it unless the box is one of a `field_pair`, where they need the whole width.
+    """
 
     def __init__(self, field: str, control: QWidget, *, show_flag: bool = False, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -50,3 +53,17 @@ class FieldBox(QWidget):
         layout.addLayout(row)
         layout.addWidget(self.control)
         layout.addWidget(self.notes)
+
+
+def field_pair(left: FieldBox, right: FieldBox) -> QVBoxLayout:
+    """Two boxes side by side, the notes of both beneath."""
+    row = QHBoxLayout()
+    row.setSpacing(S)
+    for box in (left, right):
+        row.addWidget(box, 1, Qt.AlignmentFlag.AlignTop)
+    column = QVBoxLayout()
+    column.setSpacing(0)
+    column.addLayout(row)
+    for box in (left, right):
+        column.addWidget(box.notes)
+    return column

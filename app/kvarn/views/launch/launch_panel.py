@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
-from kvarn.domain.launch.launch_plan import FlashAttention, PlanProblem
+from kvarn.domain.launch.launch_plan import FlashAttention, PlanProblem, Severity
 from kvarn.viewmodels.launch.asked_got_vm import AskedGotVm
 from kvarn.viewmodels.launch.budget_vm import BudgetVm
 from kvarn.viewmodels.launch.choices import Choice, kv_choices, same_as_k, speculation_choices
@@ -19,14 +19,14 @@ from kvarn.views.launch.asked_got_section import AskedGotSection
 from kvarn.views.launch.budget_section import BudgetSection
 from kvarn.views.launch.choice_combo import ChoiceCombo
 from kvarn.views.launch.context_field import ContextField
-from kvarn.views.launch.field_box import FieldBox
+from kvarn.views.launch.field_box import FieldBox, field_pair
 from kvarn.views.launch.model_picker import ModelPicker
 from kvarn.views.launch.problem_notes import ProblemNotes, ProblemWithCure
 from kvarn.views.launch.profile_menu import ProfileMenu
 from kvarn.views.theme import M, S
 from kvarn.views.widgets.card import Card, Hairline
 from kvarn.views.widgets.copy_button import CopyButton
-from kvarn.views.widgets.labels import PlainLabel
+from kvarn.views.widgets.labels import ElidedLabel, PlainLabel
 from kvarn.views.widgets.number_box import NumberBox
 
 _SLIDER_END_UNKNOWN = 131_072
@@ -50,7 +50,6 @@ class LaunchPanel(Card):
     ) -> None:
         super().__init__("Launch", parent)
         self._vm, self._library = vm, library
-        self.profiles = ProfileMenu(profiles)
         self.model, self.kv_k, self.kv_v = ModelPicker(), ChoiceCombo(), ChoiceCombo()
         self.context = ContextField()
         self.slots = NumberBox(1, _MOST_SLOTS)
@@ -68,12 +67,15 @@ class LaunchPanel(Card):
         }
         self.boxes = {name: FieldBox(name, control) for name, control in controls.items()}
         self.advanced = AdvancedFold(vm)
+        self.profiles = ProfileMenu(profiles)
+        self._fields = self.boxes | self.advanced.boxes
         self.budget = BudgetSection(budget)
         self.asked_got = AskedGotSection(asked_got)
         self.notes = ProblemNotes()
         self.profile_note = PlainLabel("", "bad", wrap=True)
         self._profiles_vm = profiles
         self.relaunch_note = PlainLabel("", "warn", wrap=True)
+        self.blocked_note = ElidedLabel("", "bad")
         self.launch_button = QPushButton("Launch")
         self.launch_button.setProperty("role", "primary")
         self.stop_button = QPushButton("Stop")
@@ -120,12 +122,11 @@ class LaunchPanel(Card):
 
     def _refresh_problems(self) -> None:
         problems = self._vm.problems
-        boxes = self.boxes | self.advanced.boxes
-        for field, box in boxes.items():
+        for field, box in self._fields.items():
             box.notes.show_problems(tuple(self._with_cure(p) for p in problems if p.field == field))
         if any(p.field in self.advanced.boxes for p in problems):
             self.advanced.open()
-        self.notes.show_problems(tuple(self._with_cure(p) for p in problems if p.field not in boxes))
+        self.notes.show_problems(tuple(self._with_cure(p) for p in problems if p.field not in self._fields))
 
     def _with_cure(self, problem: PlanProblem) -> ProblemWithCure:
         cure = self._vm.cure(problem)
@@ -135,6 +136,9 @@ class LaunchPanel(Card):
         vm = self._vm
         self.launch_button.setText(vm.launch_word)
         self.launch_button.setEnabled(vm.can_launch)
+        blocking = next((p for p in vm.problems if p.severity is Severity.BLOCKS and p.field in self._fields), None)
+        self.blocked_note.setText(blocking.message if blocking else "")
+        self.blocked_note.setVisible(blocking is not None)
         self.stop_button.setVisible(vm.status.is_active)
         self.copy_button.setEnabled(vm.planning.plan is not None and vm.build is not None)
         differences = vm.differences
@@ -172,10 +176,10 @@ class LaunchPanel(Card):
         layout.setSpacing(M - 2)
         layout.addWidget(self.profile_note)
         layout.addWidget(self.boxes["model"])
-        layout.addLayout(self._pair("kv_k", "kv_v"))
+        layout.addLayout(field_pair(self.boxes["kv_k"], self.boxes["kv_v"]))
         layout.addWidget(self.boxes["context_tokens"])
-        layout.addLayout(self._pair("slots", "gpu_layers"))
-        layout.addLayout(self._pair("flash_attention", "speculation"))
+        layout.addLayout(field_pair(self.boxes["slots"], self.boxes["gpu_layers"]))
+        layout.addLayout(field_pair(self.boxes["flash_attention"], self.boxes["speculation"]))
         layout.addWidget(self.advanced)
         layout.addWidget(self.asked_got)
         layout.addStretch(1)
@@ -189,16 +193,9 @@ class LaunchPanel(Card):
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.body.addWidget(scroll, 1)
         self.body.addWidget(Hairline())
-        for widget in (self.budget, self.notes, self.relaunch_note):
+        for widget in (self.budget, self.notes, self.relaunch_note, self.blocked_note):
             self.body.addWidget(widget)
         self.body.addLayout(_row((self.launch_button, self.stop_button, self.copy_button)))
-
-    def _pair(self, left: str, right: str) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(S)
-        for name in (left, right):
-            row.addWidget(self.boxes[name], 1, Qt.AlignmentFlag.AlignTop)
-        return row
 
 
 def _row(widgets: Iterable[QWidget]) -> QHBoxLayout:

@@ -67,15 +67,13 @@ class ModelPicker(QComboBox):
             super().keyPressEvent(event)
 
 
-class ModelPopup(QFrame):
+class ModelPopup(QWidget):
     """Search field over a list of two-line entries."""
 
     chosen = Signal(object)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
-        self.setProperty("role", "card")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.current_id = ""
         self.table = ModelTable(self)
         self.search = QLineEdit()
@@ -94,7 +92,13 @@ class ModelPopup(QFrame):
         self.search.installEventFilter(self)
         self.list.clicked.connect(lambda _index: self._take())
         self.list.selectionModel().currentChanged.connect(lambda _new, _old: self._explain())
-        layout = QVBoxLayout(self)
+        # A frame directly under a combo box gets the combo's own style, hence one more inside.
+        sheet = QFrame()
+        sheet.setProperty("role", "popup")
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(sheet)
+        layout = QVBoxLayout(sheet)
         layout.setContentsMargins(S, S, S, S)
         layout.setSpacing(XS)
         for widget in (self.search, self.list, self.reason):
@@ -107,7 +111,6 @@ class ModelPopup(QFrame):
         self.list.setFixedHeight(row_height * max(2, min(_ROWS_SHOWN, self.table.rowCount())) + 4)
         self.setFixedWidth(max(anchor.width(), self.fontMetrics().averageCharWidth() * 56))
         self._select(self.table.row_of(self.current_id) or 0)
-        self.adjustSize()
         place = anchor.mapToGlobal(QPoint(0, anchor.height() + 2))
         screen = anchor.screen().availableGeometry()
         place.setX(max(screen.left(), min(place.x(), screen.right() - self.width())))
@@ -154,6 +157,7 @@ class ModelPopup(QFrame):
         unusable = entry is not None and not entry.is_servable
         self.reason.setText(summary_text(entry) if entry is not None and unusable else "No model matches.")
         self.reason.setVisible(unusable or not self.table.rowCount())
+        self.resize(self.width(), self.layout().heightForWidth(self.width()))
 
 
 class _TwoLines(QStyledItemDelegate):

@@ -27,7 +27,7 @@ class ProblemNotes(QWidget):
         self.hide()
 
     def show_problems(self, problems: tuple[ProblemWithCure, ...]) -> None:
-        """Where there is no cure there is no button."""
+        """Where there is no cure there is no button; one cure for two problems is offered once."""
         shown = tuple((problem, label) for problem, label, _cure in problems)
         if shown == self._shown:
             return
@@ -36,8 +36,10 @@ class ProblemNotes(QWidget):
             if (widget := item.widget()) is not None:
                 widget.hide()
                 widget.deleteLater()
+        offered: set[str] = set()
         for problem, label, cure in problems:
-            self._layout.addWidget(_note(problem, label, cure))
+            self._layout.addWidget(_note(problem, label, None if label in offered else cure))
+            offered.add(label)
         self.setVisible(bool(problems))
 
 
@@ -49,7 +51,8 @@ def _note(problem: PlanProblem, label: str, cure: Cure | None) -> QWidget:
     blocks = problem.severity is Severity.BLOCKS
     layout.addWidget(PlainLabel(problem.message, "bad" if blocks else "warn", wrap=True))
     if cure is None:
-        layout.addWidget(PlainLabel(problem.remedy, "caption", wrap=True))
+        if not label:
+            layout.addWidget(PlainLabel(problem.remedy, "caption", wrap=True))
         return note
     row = QHBoxLayout()
     button = QPushButton(button_text(label))

@@ -44,7 +44,6 @@ class ModelDetails(Card):
         self.body.addWidget(self.heading)
         self.body.addLayout(buttons)
         self.body.addWidget(self._scroll, 1)
-        self.setMinimumWidth(260)
         self.show_entry(None)
 
     def show_entry(self, entry: ModelEntry | None) -> None:

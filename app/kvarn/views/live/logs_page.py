@@ -113,7 +113,7 @@ class LogsPage(QWidget):
         columns.hide()
         columns.setStretchLastSection(True)
         width = table.fontMetrics().horizontalAdvance("0")
-        columns.resizeSection(0, width * 12 + XL)
+        columns.resizeSection(0, width * 13 + XL)
         columns.resizeSection(1, width * 6 + XL)
         return table
 
