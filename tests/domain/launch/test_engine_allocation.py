@@ -19,7 +19,7 @@ from kvarn.domain.launch.attention_layout import attention_layout
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.estimate import estimate_budget
 from kvarn.domain.launch.kv_bytes import asked_tokens, drafts_with_mtp
-from kvarn.domain.launch.launch_plan import LaunchSettings
+from kvarn.domain.launch.launch_plan import FlashAttention, LaunchSettings
 from kvarn.domain.launch.memory_budget import MemoryKind
 from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.domain.settings import Settings
@@ -135,7 +135,7 @@ def test_predicted_kv_equals_what_the_engine_allocates(build, starter_model, gem
         LaunchSettings(context_tokens=4096, ubatch_tokens=64),
         LaunchSettings(context_tokens=4096, ubatch_tokens=2048, batch_tokens=256),
         LaunchSettings(context_tokens=4096, swa_full=True),
-        LaunchSettings(context_tokens=4096, flash_attention="off", kv_k="q8_0"),
+        LaunchSettings(context_tokens=4096, flash_attention=FlashAttention.OFF, kv_k="q8_0"),
     ],
     ids=repr,
 )
