@@ -14,7 +14,6 @@ from PySide6.QtWidgets import QApplication
 
 from kvarn.domain.launch.engine_props import EngineProps
 from kvarn.domain.launch.engine_status import EngineStatus
-from kvarn.domain.settings import Settings
 from kvarn.services import paths
 from kvarn.services.clock import SystemClock
 from kvarn.services.display import display_problem
@@ -76,9 +75,7 @@ class Services:
         self.gpu = GpuProbe(self.clock)
         self.supervisor = Supervisor(clock=self.clock, on_log=self.log.append)
         self.link = TelemetryLink(self.telemetry, self.requests, clock=self.clock, gpu_probe=self.gpu)
-        self.watch = EngineWatch(
-            self.supervisor, self.link, self.telemetry, clock=self.clock, api_key=self.keys.key
-        )
+        self.watch = EngineWatch(self.supervisor, self.link, self.telemetry, clock=self.clock, api_key=self.keys.key)
 
     def props(self, status: EngineStatus) -> EngineProps:
         """What the running engine says of itself."""
@@ -235,7 +232,12 @@ def run() -> int:
     app.setApplicationDisplayName("Kvarn")
     app.setDesktopFileName("kvarn")
     waiting: list[Console] = []
-    instance = SingleInstance(lambda: [console.raise_asked.emit() for console in waiting] and None)
+
+    def raise_window() -> None:
+        for console in waiting:
+            console.raise_asked.emit()
+
+    instance = SingleInstance(raise_window)
     if not instance.acquire():
         return 0
     try:

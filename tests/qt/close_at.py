@@ -28,7 +28,7 @@ class Watched(main.Console):
         self._look.start()
 
     def _advance(self) -> None:
-        if moment == "scan" and self.library.is_scanning or self.engine.status.phase is phases.get(moment):
+        if (moment == "scan" and self.library.is_scanning) or self.engine.status.phase is phases.get(moment):
             self._look.stop()
             closed_s.append(time.monotonic())
             self.window.close()

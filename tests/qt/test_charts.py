@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import sys
 
 import numpy as np
@@ -244,7 +245,7 @@ def test_bars_of_one_bin_add_up_and_stand_still() -> None:
 
 def test_end_labels_keep_apart_and_inside() -> None:
     placed = spread([95.0, 94.0, 93.0, 4.0], 12.0, 100.0)
-    assert all(a - b >= 12 for a, b in zip(placed, placed[1:], strict=False))
+    assert all(a - b >= 12 for a, b in itertools.pairwise(placed))
     assert max(placed) <= 94
     assert min(spread([5.0, 4.0, 3.0], 12.0, 100.0)) >= 6
 

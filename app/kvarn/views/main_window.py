@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import QEvent, QSettings, Qt
 from PySide6.QtGui import QCloseEvent, QHideEvent, QKeySequence, QShortcut, QShowEvent
@@ -18,7 +19,7 @@ TITLE = "Kvarn"
 
 
 class MainWindow(QMainWindow):
-    """`on_close` runs once, when the window has been closed; `state` keeps its geometry."""
+    """`state` keeps the geometry. Closing asks nothing: the engine ends with the event loop."""
 
     def __init__(
         self,
@@ -26,13 +27,11 @@ class MainWindow(QMainWindow):
         engine: EngineVm,
         *,
         state: QSettings | None = None,
-        on_close: Callable[[], None] = lambda: None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle(TITLE)
-        self._engine, self._state, self._on_close = engine, state, on_close
-        self._closed = False
+        self._engine, self._state = engine, state
         self.pages = tuple(pages)
         self.rail = Rail(pages)
         self.header = Header(engine)
@@ -94,13 +93,10 @@ class MainWindow(QMainWindow):
         self.header.set_ticking(False)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Closing ends everything, at once and without a question: the engine belongs to the window."""
+        """Remember where the window stood."""
         if self._state is not None:
             self._state.setValue("geometry", self.saveGeometry())
         event.accept()
-        if not self._closed:
-            self._closed = True
-            self._on_close()
 
     def _show_title(self) -> None:
         plan = self._engine.status.plan
@@ -108,7 +104,7 @@ class MainWindow(QMainWindow):
 
     def _add_shortcuts(self) -> None:
         for number in range(min(9, len(self.pages))):
-            self.add_shortcut(f"Ctrl+{number + 1}", lambda n=number: self.show_page(n))
+            self.add_shortcut(f"Ctrl+{number + 1}", partial(self.show_page, number))
         self.add_shortcut("Ctrl+.", self._engine.stop)
         self.add_shortcut("Ctrl+,", lambda: self.show_page_named("Settings"))
         self.add_shortcut("Ctrl+Shift+J", lambda: self.show_page_named("Logs"))

@@ -15,6 +15,14 @@ from kvarn.viewmodels.live.headlines import Headline, decode_headline, graph_hea
 from kvarn.viewmodels.live.requests_vm import RequestsVm
 
 NO_ENGINE = "No engine is running"
+_PROMISES = {
+    q.DECODE_TOK_PER_S: "Generated tokens per second appear here once a model is served",
+    q.PREFILL_TOK_PER_S: "Prompt tokens read per second",
+    q.ENGINE_RSS_BYTES: "Weights, KV cache and compute buffers, second by second",
+    q.GRAPH_BUILT: "Every rebuild of the compute graph, with its reason",
+    q.CONTEXT_TOKENS_USED: "Tokens that conversations hold",
+}
+"""What will be drawn, while there is no engine."""
 _IDLE = {
     q.DECODE_TOK_PER_S: "Idle: speed appears while an answer is written",
     q.PREFILL_TOK_PER_S: "Idle: appears while a prompt is read",
@@ -53,7 +61,7 @@ class LiveVm(QObject):
         if phase in {EnginePhase.STARTING, EnginePhase.LOADING}:
             return "The model is loading"
         if phase is not EnginePhase.READY:
-            return NO_ENGINE
+            return _PROMISES.get(name, NO_ENGINE)
         return self._why_missing(name) or _IDLE.get(name, "")
 
     def headlines(self) -> tuple[Headline, ...]:

@@ -12,7 +12,7 @@ from kvarn.viewmodels.live.chart_frame import ChartFrame
 from kvarn.viewmodels.live.chart_sheet import Column, table_rows
 from kvarn.views.live.charts.end_labels import EndLabel, EndLabels
 from kvarn.views.live.charts.time_plot import TimePlot
-from kvarn.views.theme import XS, S, theme
+from kvarn.views.theme import S, theme
 from kvarn.views.widgets.hairline_table import HairlineTable
 from kvarn.views.widgets.labels import ElidedLabel, PlainLabel
 

@@ -8,7 +8,7 @@ from kvarn.domain import colours
 from kvarn.domain.live import quantities as q
 from kvarn.domain.quantity_text import bytes_text
 from kvarn.domain.time_text import rate_text
-from kvarn.viewmodels.live.chart_frame import ChartFrame
+from kvarn.viewmodels.live.chart_frame import ChartFrame, MemoryBand
 from kvarn.viewmodels.live.chart_sheet import Column, reading
 from kvarn.views.live.charts.bar_plot import BarPlot
 from kvarn.views.live.charts.chart_panel import ChartPanel
@@ -105,10 +105,7 @@ def memory_panel() -> ChartPanel:
         return out
 
     def columns(frame: ChartFrame) -> tuple[Column, ...]:
-        return tuple(
-            Column(band.label, "bytes", lambda _frame, b=band: b.curve, lambda v: bytes_text(round(v)))
-            for band in frame.memory
-        )
+        return tuple(_band_column(band) for band in frame.memory)
 
     def read(frame: ChartFrame, x_s: float | None) -> str:
         if x_s is not None:
@@ -154,6 +151,10 @@ def _panel(
         sheet=columns,
         height=height,
     )
+
+
+def _band_column(band: MemoryBand) -> Column:
+    return Column(band.label, "bytes", lambda _frame: band.curve, lambda v: bytes_text(round(v)))
 
 
 def _rebuild_reasons(frame: ChartFrame, x_s: float) -> list[str]:

@@ -61,7 +61,7 @@ class TimePlot(pg.PlotWidget):
         self._span = 0.0
         self._marks: list[pg.InfiniteLine] = []
         self._cursor = pg.InfiniteLine(angle=90)
-        self._caption = PlainLabel("", "mute", self)
+        self._caption = PlainLabel("", "chart-caption", self)
         self._caption.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._prepare()
