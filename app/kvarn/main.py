@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import socket
 import sys
@@ -16,7 +15,6 @@ from kvarn.domain.launch.engine_props import EngineProps
 from kvarn.domain.launch.engine_status import EngineStatus
 from kvarn.services import paths
 from kvarn.services.clock import SystemClock
-from kvarn.services.display import display_problem
 from kvarn.services.launch.calibration_store import CalibrationStore
 from kvarn.services.launch.dry_run import dry_run
 from kvarn.services.launch.engine_locator import locate_engine
@@ -58,7 +56,6 @@ from kvarn.views.rail import Page
 from kvarn.views.settings_page import SettingsPage
 from kvarn.views.theme import Theme
 
-NO_DISPLAY = "Without a window, `kvarn serve starter` serves the same models from the terminal."
 _CLOSE_S = 2.6
 """An engine that does not stop politely is ended by force inside the 3 s a closing window may take."""
 
@@ -223,9 +220,6 @@ class Console(QObject):
 
 def run() -> int:
     """Open the window and return the exit code of its event loop."""
-    if problem := display_problem(os.environ):
-        sys.stderr.write(f"kvarn: {problem} {NO_DISPLAY}\n")
-        return 1
     logging.basicConfig(level=logging.WARNING)
     app = QApplication(sys.argv[:1])
     app.setApplicationName("kvarn")
