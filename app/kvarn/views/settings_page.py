@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from kvarn.domain.library.one_line import one_line
 from kvarn.domain.settings import ThemeChoice
 from kvarn.viewmodels.settings_vm import SettingsVm
 from kvarn.views.setting_row import SettingRow
@@ -44,6 +45,7 @@ class SettingsPage(QWidget):
         self.theme = _combo([text for _choice, text in _THEMES])
         self.window_choice = _combo([text for _seconds, text in _WINDOWS_S])
         self.folders = QListWidget()
+        self._shown_folders: tuple[str, ...] = ()
         self.folders.setProperty("role", "field")
         self.folders.setFixedHeight(self.folders.fontMetrics().height() * 5)
         self.other_tools = QCheckBox("Also look where LM Studio, Hugging Face, Ollama and llama.cpp keep theirs")
@@ -75,10 +77,10 @@ class SettingsPage(QWidget):
         self.window_choice.setCurrentIndex(
             windows.index(settings.chart_window_s) if settings.chart_window_s in windows else -1
         )
-        shown = [self.folders.item(row).text() for row in range(self.folders.count())]
-        if shown != list(settings.model_folders):
+        if self._shown_folders != settings.model_folders:
+            self._shown_folders = settings.model_folders
             self.folders.clear()
-            self.folders.addItems(list(settings.model_folders))
+            self.folders.addItems([one_line(folder) for folder in settings.model_folders])
         self.other_tools.setChecked(settings.scan_other_tools)
         _show(self.engine_dir, settings.engine_dir)
         self.lan.setChecked(settings.lan)
@@ -207,8 +209,9 @@ class SettingsPage(QWidget):
         self._vm.add_folder(QFileDialog.getExistingDirectory(self, "Add a folder of models"))
 
     def _on_remove_folder(self) -> None:
-        if (item := self.folders.currentItem()) is not None:
-            self._vm.remove_folder(item.text())
+        row = self.folders.currentRow()
+        if 0 <= row < len(self._shown_folders):
+            self._vm.remove_folder(self._shown_folders[row])
 
     def _on_choose_engine(self) -> None:
         folder = QFileDialog.getExistingDirectory(self, "Folder of a llama-server", self.engine_dir.text())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from kvarn.domain.launch.engine_status import EngineStatus
 from kvarn.domain.launch.launch_plan import LOOPBACK, LaunchDraft, LaunchPlan, LaunchSettings, PlanProblem, Severity
 from kvarn.domain.library.model_entry import ModelEntry, ModelSource
 from kvarn.domain.settings import Settings
+from kvarn.domain.shell_words import shell_text
 from kvarn.services.launch.profile_store import ProfileStore
 from kvarn.services.launch.supervisor import Supervisor
 from kvarn.viewmodels.background import Background
@@ -129,7 +129,7 @@ class LaunchVm(QObject):
         if self.planning.plan is None or self.build is None:
             return ""
         command = plan_to_command(self.planning.plan, self.build, None)
-        return shlex.join([*(f"{key}={value}" for key, value in command.env.items()), *command.argv])
+        return shell_text([*(f"{key}={value}" for key, value in command.env.items()), *command.argv])
 
     # What the panel does
 
@@ -211,11 +211,12 @@ class LaunchVm(QObject):
         last = self._library.entry(self._settings.settings.last_model)
         if last is not None and last.is_servable:
             return last
-        if self._settings.settings.last_model and not self._library.listing.finished:
+        is_complete = self._library.is_complete
+        if self._settings.settings.last_model and not is_complete:
             return None
         usable = [entry for entry in self._library.entries if entry.is_servable]
         starters = [entry for entry in usable if entry.source is ModelSource.STARTER]
-        return next(iter(starters or (usable if self._library.listing.finished else ())), None)
+        return next(iter(starters or (usable if is_complete else ())), None)
 
     def _on_settings(self) -> None:
         old, self._known = self._known, self._settings.settings

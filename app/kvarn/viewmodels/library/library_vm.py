@@ -34,6 +34,11 @@ class LibraryVm(QObject):
         """Every model found so far, the unusable ones too."""
         return self.listing.entries
 
+    @property
+    def is_complete(self) -> bool:
+        """True when no more models are to come from this scan."""
+        return self.listing.finished or self.listing.cancelled
+
     def entry(self, model_id: str) -> ModelEntry | None:
         """The entry of that id in the newest listing."""
         return next((entry for entry in self.entries if entry.id == model_id), None)
@@ -66,6 +71,6 @@ class LibraryVm(QObject):
 
     def _refresh(self) -> None:
         self.listing = self._catalog.listing()
-        if self.listing.finished:
+        if self.is_complete:
             self.is_scanning = False
         self.changed.emit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +18,7 @@ MOST_ROWS = 20_000
 """Rows kept in the page; the rest is in the file."""
 MOST_PER_TICK = 4_000
 """Lines taken in one batch: about 10 ms of work. A longer backlog waits, or is skipped to the newest."""
-LEVEL_ROLE = Qt.ItemDataRole.UserRole
-LINE_ROLE = Qt.ItemDataRole.UserRole + 1
+LINE_ROLE = Qt.ItemDataRole.UserRole
 
 Index = QModelIndex | QPersistentModelIndex
 _ROOT = QModelIndex()
@@ -74,20 +74,24 @@ class LogRows(QAbstractTableModel):
         """Qt: one cell."""
         line = self.lines[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
-            column = index.column()
-            return (self.time_text(line), line.source, line.text[:_SHOWN_CHARACTERS])[column]
-        if role == LEVEL_ROLE:
-            return line.level
+            if index.column() == 0:
+                return self.time_text(line)
+            return line.source if index.column() == 1 else line.text[:_SHOWN_CHARACTERS]
         return line if role == LINE_ROLE else None
 
     def time_text(self, line: LogLine) -> str:
         """Wall time to the millisecond."""
-        moment = datetime.datetime.fromtimestamp(line.t_s + self._offset_s)
-        return moment.strftime("%H:%M:%S.") + f"{moment.microsecond // 1000:03d}"
+        seconds, fraction = divmod(line.t_s + self._offset_s, 1)
+        return f"{_clock_text(int(seconds))}.{int(fraction * 1000):03d}"
 
     def line_text(self, line: LogLine) -> str:
         """One line as it is copied."""
         return f"{self.time_text(line)} {line.source} {line.text}"
+
+
+@functools.lru_cache(maxsize=256)
+def _clock_text(wall_s: int) -> str:
+    return datetime.datetime.fromtimestamp(wall_s).strftime("%H:%M:%S")
 
 
 class LogVm(QObject):

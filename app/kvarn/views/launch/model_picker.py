@@ -95,9 +95,9 @@ class ModelPopup(QWidget):
         # A frame directly under a combo box gets the combo's own style, hence one more inside.
         sheet = QFrame()
         sheet.setProperty("role", "popup")
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(sheet)
+        self._outer = QVBoxLayout(self)
+        self._outer.setContentsMargins(0, 0, 0, 0)
+        self._outer.addWidget(sheet)
         layout = QVBoxLayout(sheet)
         layout.setContentsMargins(S, S, S, S)
         layout.setSpacing(XS)
@@ -157,7 +157,7 @@ class ModelPopup(QWidget):
         unusable = entry is not None and not entry.is_servable
         self.reason.setText(summary_text(entry) if entry is not None and unusable else "No model matches.")
         self.reason.setVisible(unusable or not self.table.rowCount())
-        self.resize(self.width(), self.layout().heightForWidth(self.width()))
+        self.resize(self.width(), self._outer.heightForWidth(self.width()))
 
 
 class _TwoLines(QStyledItemDelegate):

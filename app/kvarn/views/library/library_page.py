@@ -92,9 +92,17 @@ class LibraryPage(QWidget):
         shown, total = self.table_model.rowCount(), len(entries)
         kept = f"{shown:,} of {total:,} shown · " if shown != total else ""
         self.count.setText(f"{kept}{usable:,} ready, {total - usable:,} not usable" if total else "")
-        self.progress.setVisible(scanning)
+        self._show_progress(scanning)
         self.rescan_button.setText("Cancel" if scanning else "Rescan")
         self.stack.setCurrentWidget(self.empty if not entries and not scanning else self.split)
+
+    def _show_progress(self, scanning: bool) -> None:
+        listing = self._vm.listing
+        self.progress.setVisible(scanning)
+        self.progress.setRange(0, listing.files_found)
+        self.progress.setValue(listing.files_read)
+        if scanning and listing.files_found:
+            self.count.setText(f"reading {listing.files_read:,} of {listing.files_found:,} files found so far")
 
     def _make_table(self) -> QTableView:
         table = QTableView()

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFormLayout, QFrame, QHBoxLayout, QPushButton, QScrollArea, QWidget
 
 from kvarn.domain.library.model_entry import ModelEntry
+from kvarn.domain.shell_words import shell_text
 from kvarn.viewmodels.library.entry_text import fact_lines
 from kvarn.views.theme import XS, M, S
 from kvarn.views.widgets.card import Card
@@ -28,7 +29,7 @@ class ModelDetails(Card):
         self.use_button = QPushButton("Use this model")
         self.use_button.setProperty("role", "primary")
         self.use_button.clicked.connect(self.use_clicked)
-        self.copy_button = CopyButton("Copy path", lambda: str(self._entry.path) if self._entry else "")
+        self.copy_button = CopyButton("Copy path", self._path_text)
         self._scroll = QScrollArea()
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
@@ -45,6 +46,11 @@ class ModelDetails(Card):
         self.body.addLayout(buttons)
         self.body.addWidget(self._scroll, 1)
         self.show_entry(None)
+
+    def _path_text(self) -> str:
+        """The path as it is; spelled for a shell where no text can hold its bytes."""
+        path = str(self._entry.path) if self._entry else ""
+        return path if path.isascii() or not any("\udc80" <= c <= "\udcff" for c in path) else shell_text([path])
 
     def show_entry(self, entry: ModelEntry | None) -> None:
         """Show one model, or that none is chosen."""

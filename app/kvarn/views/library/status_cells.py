@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex
-from PySide6.QtGui import QColor, QHelpEvent, QPalette
-from PySide6.QtWidgets import QAbstractItemView, QStyledItemDelegate, QStyleOptionViewItem, QToolTip
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QAbstractItemView, QStyleOptionViewItem, QToolTip
 
 from kvarn.viewmodels.library.model_table import COLUMNS, ENTRY_ROLE
-from kvarn.views.theme import theme
+from kvarn.views.theme import S
 from kvarn.views.widgets.labels import one_line, plain_tip
+from kvarn.views.widgets.plain_cells import Index, PlainCells
 
 _STATUS = len(COLUMNS) - 1
 
 
-class GreyUnusable(QStyledItemDelegate):
-    """Colour follows the entry, text stays one plain line."""
+class GreyUnusable(PlainCells):
+    """Colour follows the entry; a cell too narrow for its text tells it in a tip."""
 
-    def initStyleOption(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> None:
-        """Set the ink of one cell."""
-        super().initStyleOption(option, index)
-        option.text = one_line(option.text)
-        entry = index.data(ENTRY_ROLE)
-        colours = theme().palette
-        if entry is None:
-            return
+    def text(self, index: Index) -> str:
+        """The cell on one line."""
+        return one_line(str(index.data()))
+
+    def role(self, index: Index) -> str:
+        """Ready is green, a reason is amber, the rest of an unusable row is quiet."""
+        usable = index.data(ENTRY_ROLE).is_servable
         if index.column() == _STATUS:
-            ink = colours.good if entry.is_servable else colours.warn
-        else:
-            ink = colours.ink if entry.is_servable else colours.mute
-        for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
-            option.palette.setColor(role, QColor(ink))
+            return "good" if usable else "warn"
+        return "ink" if usable else "mute"
 
-    def helpEvent(
-        self,
-        event: QHelpEvent,
-        view: QAbstractItemView,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
-    ) -> bool:
+    def is_right(self, index: Index) -> bool:
+        """Figures."""
+        return COLUMNS[index.column()].is_number
+
+    def helpEvent(self, event: QHelpEvent, view: QAbstractItemView, option: QStyleOptionViewItem, index: Index) -> bool:
         """The whole text of a cell that is too narrow for it."""
-        text = str(index.data() or "")
-        is_cut = option.fontMetrics.horizontalAdvance(one_line(text)) > option.rect.width() - 16
+        text = self.text(index)
+        is_cut = option.fontMetrics.horizontalAdvance(text) > option.rect.width() - 2 * S
         QToolTip.showText(event.globalPos(), plain_tip(text) if is_cut else "", view)
         return True

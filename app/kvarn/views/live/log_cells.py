@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect
-from PySide6.QtGui import QColor, QPainter, QPalette
-from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import QStyleOptionViewItem
 
-from kvarn.viewmodels.live.log_vm import LEVEL_ROLE
-from kvarn.views.theme import theme
+from kvarn.viewmodels.live.log_vm import LINE_ROLE
+from kvarn.views.theme import S
 from kvarn.views.widgets.labels import one_line
+from kvarn.views.widgets.plain_cells import Index, PlainCells
 
 _TEXT = 2
 _SIGNS = {"error": "✕ ", "warning": "! "}
-_INSET = 4
+_INKS = {"error": "bad", "warning": "warn", "debug": "mute"}
 
 
-class LogCells(QStyledItemDelegate):
+class LogCells(PlainCells):
     """`needle` is the text being searched for."""
 
-    needle = ""
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent, hairlines=False)
+        self.needle = ""
 
-    def initStyleOption(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> None:
-        """Ink and sign of one cell."""
-        super().initStyleOption(option, index)
-        level, colours = index.data(LEVEL_ROLE), theme().palette
-        ink = {"error": colours.bad, "warning": colours.warn}.get(level, colours.ink)
-        option.text = one_line(option.text)
-        if index.column() == _TEXT:
-            option.text = _SIGNS.get(level, "") + option.text
-        else:
-            ink = colours.mute
-        for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
-            option.palette.setColor(role, QColor(ink))
+    def text(self, index: Index) -> str:
+        """The line with a sign for its level, or the quiet columns."""
+        shown = str(index.data())
+        return _SIGNS.get(index.data(LINE_ROLE).level, "") + one_line(shown) if index.column() == _TEXT else shown
 
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
-        """Draw the cell, a marker behind the first match."""
+    def role(self, index: Index) -> str:
+        """Loud lines in their colour."""
+        return _INKS.get(index.data(LINE_ROLE).level, "ink") if index.column() == _TEXT else "mute"
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw the cell over a mark behind the first match."""
         if self.needle and index.column() == _TEXT:
             self._mark(painter, option, index)
         super().paint(painter, option, index)
 
-    def _mark(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
-        text = _SIGNS.get(index.data(LEVEL_ROLE), "") + one_line(index.data() or "")
+    def _mark(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        text = self.text(index)
         at = text.casefold().find(self.needle.casefold())
         if at < 0:
             return
-        measure = option.fontMetrics.horizontalAdvance
-        left = option.rect.left() + _INSET + measure(text[:at])
-        place = QRect(left, option.rect.top(), measure(text[at : at + len(self.needle)]), option.rect.height())
-        painter.fillRect(place & option.rect, QColor(theme().palette.selection))
+        measure, place = option.fontMetrics.horizontalAdvance, option.rect
+        left = place.left() + S + measure(text[:at])
+        width = min(measure(text[at : at + len(self.needle)]), place.right() - left)
+        painter.fillRect(left, place.top(), width, place.height(), self.ink("selection"))
