@@ -1,7 +1,7 @@
 """What the console itself costs: seconds until its window is up, and its CPU share shown idle, shown busy and hidden.
 
 usage: console_cost.py [SECONDS]      needs an engine and a display (or QT_QPA_PLATFORM=offscreen)
-CPU time is the console process's own, so other work on the machine does not count. The engine is a child and not counted.
+CPU time is the console process's own: other work on the machine does not count, nor does the engine, a child.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def main() -> None:
     console = Console(app, Services())
     console.show()
     app.processEvents()
-    spent = psutil.Process().cpu_times()
+    cpu = psutil.Process().cpu_times()
     print(
-        f"{'window up after':28} {time.perf_counter() - STARTED:5.2f} s, {spent.user + spent.system:.2f} s of CPU time"
+        f"{'window up after':28} {time.perf_counter() - STARTED:5.2f} s, {cpu.user + cpu.system:.2f} s of CPU time"
     )
     spin(60, lambda: console.launch.can_launch)
     share("no engine, charts shown")
