@@ -18,8 +18,8 @@ import psutil  # noqa: E402
 from PySide6.QtCore import QEventLoop, QTimer  # noqa: E402
 from PySide6.QtWidgets import QApplication  # noqa: E402
 
+from kvarn.console import Console, Services  # noqa: E402
 from kvarn.domain.launch.engine_status import EnginePhase  # noqa: E402
-from kvarn.main import Console, Services  # noqa: E402
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
 
@@ -51,9 +51,7 @@ def main() -> None:
     console.show()
     app.processEvents()
     cpu = psutil.Process().cpu_times()
-    print(
-        f"{'window up after':28} {time.perf_counter() - STARTED:5.2f} s, {cpu.user + cpu.system:.2f} s of CPU time"
-    )
+    print(f"{'window up after':28} {time.perf_counter() - STARTED:5.2f} s, {cpu.user + cpu.system:.2f} s of CPU time")
     spin(60, lambda: console.launch.can_launch)
     share("no engine, charts shown")
     console.launch.launch()

@@ -14,9 +14,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QWidget
 
+from kvarn.console import Console, Services
 from kvarn.domain.launch.engine_status import EnginePhase
 from kvarn.domain.settings import ThemeChoice
-from kvarn.main import Console, Services
 from kvarn.services.launch.port_owner import next_free_port
 from kvarn.views.theme import DARK
 

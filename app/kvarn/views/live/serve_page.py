@@ -64,11 +64,11 @@ class ServePage(QWidget):
     def _show_frame(self) -> None:
         self.headlines.show_headlines(self._live.headlines())
         self.headlines.show_frame(self._live.graph.frame)
+        self._why_no_requests.setText(self._live.why_no_requests())
 
     def _show_requests(self) -> None:
         self.requests.set_rows(self._live.requests.rows, self._live.requests.roles)
         empty = not self._live.requests.rows
-        self._why_no_requests.setText(self._live.why_no_requests())
         self._why_no_requests.setVisible(empty)
         self.requests.setVisible(not empty)
 
