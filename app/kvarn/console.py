@@ -173,6 +173,7 @@ class Console(QObject):
         self.settings.changed.connect(lambda: self.theme.choose(self.settings.settings.theme))
         self.settings.changed.connect(self._take_window_length)
         self.library_page.model_wanted.connect(self._use_model)
+        self.serve_page.log_wanted.connect(lambda: self.window.show_page_named("Logs"))
         self.launch.launched.connect(self._begin_run)
         self.live.graph.snapshot_ready.connect(self._learn)
         self.launch.changed.connect(self._show_build)
