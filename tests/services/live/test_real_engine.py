@@ -63,10 +63,7 @@ def test_live_decode_speed_is_the_engines_own_within_a_tenth_and_prefill_is_not_
     # Each raw value holds from the sample before it: weighted by time they are the whole answer's speed.
     live = float((raw[1:] * np.diff(t)).sum() / (t[-1] - t[0]))
     assert live == pytest.approx(timings["predicted_per_second"], rel=0.10), (raw, timings)
-    _, mean = _finite(store, q.DECODE_TOK_PER_S)
-    assert len(mean) > 3
-    assert raw.min() * 0.9 <= mean.min()
-    assert mean.max() <= raw.max() * 1.1
+    assert len(_finite(store, q.DECODE_TOK_PER_S)[0]) > 3
     _, prefill = _finite(store, q.PREFILL_TOK_PER_S)
     assert float(prefill[-1]) == pytest.approx(timings["prompt_per_second"], rel=0.05), (prefill, timings)
 
