@@ -5,8 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QSettings, QTimer, Signal
 from PySide6.QtWidgets import QApplication
 
+from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.engine_props import EngineProps
-from kvarn.domain.launch.engine_status import EngineStatus
+from kvarn.domain.launch.engine_status import EnginePhase, EngineStatus
+from kvarn.domain.launch.launch_plan import LaunchPlan
+from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.services import paths
 from kvarn.services.clock import SystemClock
 from kvarn.services.launch.calibration_store import CalibrationStore
@@ -17,12 +20,12 @@ from kvarn.services.launch.grade_store import GradeStore
 from kvarn.services.launch.port_owner import next_free_port, port_problem
 from kvarn.services.launch.profile_store import ProfileStore
 from kvarn.services.launch.props import fetch_props
+from kvarn.services.launch.run_recorder import RunRecorder
 from kvarn.services.launch.stored_key import StoredKey
 from kvarn.services.launch.supervisor import Supervisor
 from kvarn.services.library.catalog import ModelCatalog
 from kvarn.services.live.engine_watch import EngineWatch
 from kvarn.services.live.gpu_probe import GpuProbe
-from kvarn.services.live.lessons import Lessons, Run
 from kvarn.services.live.log_store import LogStore
 from kvarn.services.live.request_log import RequestLog
 from kvarn.services.live.telemetry_link import TelemetryLink
@@ -67,13 +70,31 @@ class Services:
         self.supervisor = Supervisor(clock=self.clock, on_log=self.log.append)
         self.link = TelemetryLink(self.telemetry, self.requests, clock=self.clock, gpu_probe=self.gpu)
         self.grades, self.calibration = GradeStore(), CalibrationStore()
-        self.lessons = Lessons(self.telemetry, self.requests, self.grades, self.calibration)
+        self.recorder: RunRecorder | None = None
+        self._recorded = 0
         self.watch = EngineWatch(self.supervisor, self.link, self.telemetry, clock=self.clock, api_key=self.keys.key)
 
     def props(self, status: EngineStatus) -> EngineProps:
         """What the running engine says of itself."""
         assert status.plan is not None
-        return fetch_props(status.plan.base_url, self.keys.key())
+        props = fetch_props(status.plan.base_url, self.keys.key())
+        if self.recorder is not None:
+            self.recorder.loaded(props)
+        return props
+
+    def begin_record(self, model: ModelEntry, plan: LaunchPlan, build: EngineBuild) -> None:
+        """A run begins: it will be graded and will calibrate later predictions."""
+        self.recorder = RunRecorder(model, plan, build, grades=self.grades, runs=self.calibration)
+        self._recorded = self.requests.revision
+
+    def record_requests(self) -> bool:
+        """Keep the decode speeds of answers that ended since the last call; True when there were any."""
+        new = self.requests.since(self._recorded)
+        self._recorded = self.requests.revision
+        if self.recorder is not None:
+            for request in new:
+                self.recorder.finished(request)
+        return bool(new)
 
     def close(self) -> None:
         """Stop the engine and every thread."""
@@ -174,7 +195,8 @@ class Console(QObject):
         self.settings.changed.connect(self._take_window_length)
         self.library_page.model_wanted.connect(self._use_model)
         self.serve_page.log_wanted.connect(lambda: self.window.show_page_named("Logs"))
-        self.launch.launched.connect(self._begin_run)
+        self.launch.launched.connect(self._note_budget)
+        self.engine.changed.connect(self._on_engine)
         self.live.graph.snapshot_ready.connect(self._learn)
         self.launch.changed.connect(self._show_build)
         self.engine.became_ready.connect(self.live.graph.begin_run)
@@ -198,18 +220,21 @@ class Console(QObject):
         self.launch.choose_model(model_id)
         self.window.show_page_named("Serve")
 
-    def _begin_run(self) -> None:
-        """Keep what this launch was planned with: the form may move on while it loads."""
-        launch, budget = self.launch, self.budget.budget
-        self.live.graph.budget = budget
-        model, build, chosen = launch.draft.model, launch.build, launch.settings
-        kv_k, kv_v = (build.kv_type(name) if build else None for name in (chosen.kv_k, chosen.kv_v))
-        if model and build and kv_k and kv_v:
-            run = Run(model=model, settings=chosen, kv_k=kv_k, kv_v=kv_v, budget=budget, build=build)
-            self._services.lessons.begin(run)
+    def _note_budget(self) -> None:
+        """Keep what this launch was planned to take: the form may move on while it loads."""
+        self.live.graph.budget = self.budget.budget
+
+    def _on_engine(self) -> None:
+        status, build = self.engine.status, self.launch.build
+        if status.phase is not EnginePhase.STARTING or status.plan is None or build is None:
+            return
+        path = status.plan.model_path
+        model = next((entry for entry in self.library.entries if entry.path == path), None)
+        if model is not None:
+            self._services.begin_record(model, status.plan, build)
 
     def _learn(self) -> None:
-        if self._services.lessons.look(self._services.clock.now(), self.engine.status.ready_since_s):
+        if self._services.record_requests():
             self.budget.refresh_basis()
 
     def _take_window_length(self) -> None:
