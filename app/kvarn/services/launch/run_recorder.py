@@ -67,7 +67,7 @@ class RunRecorder:
         is_alone = self._plan.settings.slots == 1 and not request.drafted_tokens
         if speed is None or generated < LEAST_TOKENS or request.error or not is_alone:
             return None
-        depth = (request.prompt_tokens or 0) + (request.cached_tokens or 0) + generated // 2
+        depth = (request.prompt_tokens or 0) + generated // 2
         moved = step_bytes(self._model, self._kv_k, self._kv_v, depth) if self._kv_k and self._kv_v else None
         if not moved:
             return None
