@@ -23,12 +23,7 @@ TREE = Path(__file__).resolve().parents[1] / ".tree"
 def make(here: pin.Pin) -> None:
     """Unpack, commit as upstream/<version>, then overlay and series on top."""
     _unpack_into(TREE, here)
-    work_tree.start(TREE, here)
-    series.add_overlay(TREE)
-    work_tree.commit(TREE, work_tree.OVERLAY_SUBJECT)
-    for patch in series.read_patches():
-        series.apply_patch(TREE, patch)
-        work_tree.commit(TREE, work_tree.message_of(patch))
+    work_tree.make(TREE, here, series.read_patches())
 
 
 def add_upstream(here: pin.Pin) -> None:

@@ -32,7 +32,7 @@ def start_kvarn(fake_engine_dir: Path) -> Iterator[Kvarn]:
 
     def start(*words: str, **streams) -> subprocess.Popen[str]:
         env = os.environ | {"PYTHONPATH": str(Path(kvarn.__file__).parents[1])}
-        env.setdefault("KVARN_ENGINE_DIR", str(fake_engine_dir))
+        env["KVARN_ENGINE_DIR"] = str(fake_engine_dir)
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
         running.append(subprocess.Popen([sys.executable, "-m", "kvarn", *words], text=True, env=env, **pipes))
         return running[-1]

@@ -14,9 +14,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QWidget
 
+from kvarn.console import Console, Services
 from kvarn.domain.launch.engine_status import EnginePhase
 from kvarn.domain.settings import ThemeChoice
-from kvarn.main import Console, Services
 from kvarn.services.launch.port_owner import next_free_port
 from kvarn.views.theme import DARK
 
@@ -37,9 +37,9 @@ def console(qapp: QApplication, fake_engine_dir: Path, monkeypatch: pytest.Monke
 
 
 def ready_to_launch(qtbot, console: Console) -> None:
-    qtbot.waitUntil(lambda: console.launch.can_launch, timeout=20_000)
+    qtbot.waitUntil(lambda: console.launch.can_launch, timeout=60_000)
     console.launch.edit(port=next_free_port("127.0.0.1", 20_000 + os.getpid() % 10_000), context_tokens=512)
-    qtbot.waitUntil(lambda: console.launch.can_launch, timeout=5_000)
+    qtbot.waitUntil(lambda: console.launch.can_launch, timeout=20_000)
 
 
 def in_phase(console: Console, phase: EnginePhase) -> Callable[[], bool]:
@@ -50,7 +50,7 @@ def test_one_key_serves_and_one_key_stops(qtbot, console: Console) -> None:
     ready_to_launch(qtbot, console)
     assert "Kvarn" in console.window.windowTitle()
     qtbot.keyClick(console.window, Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
-    qtbot.waitUntil(in_phase(console, EnginePhase.READY), timeout=20_000)
+    qtbot.waitUntil(in_phase(console, EnginePhase.READY), timeout=60_000)
     header = console.window.header
     assert header._lead.text().startswith("Serving SmolLM2")
     assert header.copy_url.text() == console.engine.endpoint
@@ -58,7 +58,7 @@ def test_one_key_serves_and_one_key_stops(qtbot, console: Console) -> None:
     header.copy_url.click()
     assert QApplication.clipboard().text() == console.engine.endpoint
     qtbot.keyClick(console.window, Qt.Key.Key_Period, Qt.KeyboardModifier.ControlModifier)
-    qtbot.waitUntil(in_phase(console, EnginePhase.STOPPED), timeout=10_000)
+    qtbot.waitUntil(in_phase(console, EnginePhase.STOPPED), timeout=30_000)
     assert not header.stop.isVisible()
     kinds = [mark.kind for mark in console._services.telemetry.marks(0, time.monotonic())]
     assert [kind for kind in kinds if kind != "rebuild"] == ["load", "ready", "stop"]
@@ -71,7 +71,7 @@ def test_a_failed_launch_leaves_a_card_with_the_engines_last_words(
     monkeypatch.setenv("FAKE_EXIT", "1")
     ready_to_launch(qtbot, console)
     assert console.launch.launch()
-    qtbot.waitUntil(in_phase(console, EnginePhase.FAILED), timeout=20_000)
+    qtbot.waitUntil(in_phase(console, EnginePhase.FAILED), timeout=60_000)
     assert console.serve_page.error.isVisible()
     assert "<b>no such thing</b>" in console.engine.diagnostics()
     assert console.window.header._dot._state == "bad"
@@ -100,6 +100,8 @@ def test_space_pauses_the_charts_unless_a_button_wants_it(qtbot, console: Consol
     assert console.live.graph.is_paused
 
 
+# The offscreen platform has no stacking order.
+@pytest.mark.qt_log_ignore("does not support raise")
 def test_minimised_and_hidden_windows_let_the_timers_rest(qtbot, console: Console) -> None:
     assert console.live.graph.is_running
     console.window.showMinimized()

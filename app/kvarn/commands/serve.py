@@ -69,7 +69,7 @@ def serve(
         raise typer.Exit(1)
     output = _output(planning.plan, as_json=as_json)
     policy = NO_RESTARTS if no_restart else RestartPolicy()
-    report = ServeLoop(planning.plan, build, key, output, policy).run()
+    report = ServeLoop(entry, planning.plan, build, api_key=key, output=output, policy=policy).run()
     if report.kind != "stopped":
         fail(f"{report.message} {report.remedy}".strip(), "\n".join(report.last_words))
 

@@ -16,10 +16,12 @@ from kvarn.domain.launch.engine_props import EngineProps
 from kvarn.domain.launch.engine_status import EnginePhase, EngineStatus, ExitReport
 from kvarn.domain.launch.launch_plan import LaunchPlan
 from kvarn.domain.launch.restart_policy import RestartPolicy
+from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.domain.live.snapshot import snapshot
 from kvarn.services import paths
 from kvarn.services.clock import SystemClock
 from kvarn.services.launch.props import fetch_props
+from kvarn.services.launch.run_recorder import RunRecorder
 from kvarn.services.launch.supervisor import Supervisor
 from kvarn.services.live.gpu_probe import GpuProbe
 from kvarn.services.live.log_store import LogStore
@@ -36,18 +38,28 @@ class ServeLoop:
     """One run. Builds the services, owns none of their threads' time: it only reads what they keep."""
 
     def __init__(
-        self, plan: LaunchPlan, build: EngineBuild, api_key: str | None, output: ServeOutput, policy: RestartPolicy
+        self,
+        model: ModelEntry,
+        plan: LaunchPlan,
+        build: EngineBuild,
+        *,
+        api_key: str | None,
+        output: ServeOutput,
+        policy: RestartPolicy,
     ) -> None:
         self._plan, self._build, self._key, self._output = plan, build, api_key, output
+        self._recorder = RunRecorder(model, plan, build)
         self._clock = SystemClock()
         # Named by its port, so that two of them do not rotate each other's file.
         self._log = LogStore(paths.state_dir() / "logs" / f"serve-{plan.settings.port}.log", clock=self._clock)
         self._log.hide(api_key or "")
         self._store = TelemetryStore()
-        self._link = TelemetryLink(self._store, RequestLog(), clock=self._clock, gpu_probe=GpuProbe(clock=self._clock))
+        self._requests = RequestLog()
+        gpu = GpuProbe(clock=self._clock)
+        self._link = TelemetryLink(self._store, self._requests, clock=self._clock, gpu_probe=gpu)
         self._supervisor = Supervisor(clock=self._clock, on_log=self._log.append, restart_policy=policy)
         self._news: queue.SimpleQueue[EngineStatus] = queue.SimpleQueue()
-        self._seen_line = 0
+        self._seen_line = self._seen_request = 0
         self._figures_at_s = 0.0
 
     def run(self) -> ExitReport:
@@ -76,6 +88,7 @@ class ServeLoop:
                 self._output.exit(status.report or ExitReport(kind="stopped", message="Stopped.", remedy=""))
                 return status
             self._show_figures()
+            self._record_requests()
 
     def _next_news(self) -> EngineStatus | None:
         try:
@@ -98,10 +111,16 @@ class ServeLoop:
         except EngineCallError as error:
             self._log.append("kvarn", f"{error} {error.detail}".strip())
             return None
+        self._recorder.loaded(props)
         for row in asked_got(self._plan, props, None):
             if row.agrees is False:
                 self._log.append("kvarn", f"{row.label}: asked for {row.asked}, the engine runs {row.got}")
         return props
+
+    def _record_requests(self) -> None:
+        for request in self._requests.since(self._seen_request):
+            self._recorder.finished(request)
+        self._seen_request = self._requests.revision
 
     def _show_log(self) -> None:
         lines, lost = self._log.since(self._seen_line, _LINES_A_TICK)

@@ -98,6 +98,7 @@ class Theme(QObject):
         self.palette = LIGHT
         self._icons = icons
         self._app: QApplication | None = None
+        self._choice: ThemeChoice | None = None
 
     def apply(self, app: QApplication, choice: ThemeChoice = ThemeChoice.SYSTEM) -> None:
         """Make this the application's theme, now and whenever the system switches."""
@@ -108,10 +109,14 @@ class Theme(QObject):
         app.setFont(body_font())
         app.setWindowIcon(QIcon(str(self._icons / "kvarn.svg")))
         app.styleHints().colorSchemeChanged.connect(self._on_scheme_changed)
+        self._choice = None
         self.choose(choice)
 
     def choose(self, choice: ThemeChoice) -> None:
         """Light, dark, or whatever the system says from now on."""
+        if choice is self._choice:
+            return
+        self._choice = choice
         schemes = {ThemeChoice.LIGHT: Qt.ColorScheme.Light, ThemeChoice.DARK: Qt.ColorScheme.Dark}
         QGuiApplication.styleHints().setColorScheme(schemes.get(choice, Qt.ColorScheme.Unknown))
         forced = {ThemeChoice.LIGHT: LIGHT, ThemeChoice.DARK: DARK}
@@ -127,9 +132,12 @@ class Theme(QObject):
         return icon
 
     def _on_scheme_changed(self, _scheme: Qt.ColorScheme) -> None:
-        self._use(_system_palette())
+        if self._choice is ThemeChoice.SYSTEM:
+            self._use(_system_palette())
 
     def _use(self, palette: Palette) -> None:
+        if palette is self.palette and self._app is not None and self._app.styleSheet():
+            return
         self.palette = palette
         if self._app is not None:
             self._app.setPalette(_qt_palette(palette))

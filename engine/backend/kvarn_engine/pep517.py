@@ -66,7 +66,7 @@ def _build(wheel_directory: str) -> str:
     facts = write_facts(tree.folder / "build-facts.json", here, patches, choice)
     settings = _settings(tree, choice, facts)
     log.banner("compiling")
-    with _in_folder(tree.source), _ccache_shared_between_clones(tree):
+    with _in_folder(tree.source), _environment(_same_for_every_clone(tree)):
         wheel = skbuild.build_wheel(wheel_directory, settings)
     source_tree.prune(keep=tree)
     log.banner(f"done: {wheel}")
@@ -97,10 +97,20 @@ def _in_folder(folder: Path) -> Iterator[None]:
         os.chdir(before)
 
 
+def _same_for_every_clone(tree: source_tree.SourceTree) -> dict[str, str]:
+    """Variables that keep this machine's folders out of what is compiled, so that ccache hits across clones."""
+    return {
+        # Paths are hashed relative to the tree, whatever its folder is called.
+        "CCACHE_BASEDIR": str(tree.folder),
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_SLOPPINESS": "time_macros",
+        # Upstream asks git for its commit; a repository the cache happens to lie in must not answer.
+        "GIT_CEILING_DIRECTORIES": str(tree.folder.parent),
+    }
+
+
 @contextlib.contextmanager
-def _ccache_shared_between_clones(tree: source_tree.SourceTree) -> Iterator[None]:
-    """Make ccache see paths relative to the tree, so that the same code hits whatever the tree's folder is called."""
-    ours = {"CCACHE_BASEDIR": str(tree.folder), "CCACHE_NOHASHDIR": "1", "CCACHE_SLOPPINESS": "time_macros"}
+def _environment(ours: dict[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
     try:

@@ -73,7 +73,9 @@ def _pip_download(pin: Pin, archive: Path) -> None:
 
 def _why_no_sdist(pin: Pin, pip_words: str) -> str:
     if "No module named pip" in pip_words:
-        return "pip is missing from this Python, and it is what downloads the pinned source: install pip and try again."
+        return (
+            f"{sys.executable} has no pip, which downloads the pinned source: use one that has (uv run --with pip …)."
+        )
     last = next((line for line in reversed(pip_words.splitlines()) if line.strip()), "no output")
     return (
         f"The source of {pin.base} could not be downloaded ({last.strip()}). Check the network and pip's settings, "
@@ -82,11 +84,13 @@ def _why_no_sdist(pin: Pin, pip_words: str) -> str:
 
 
 def unpack(pin: Pin, archive: Path, target: Path) -> None:
-    """Unpack the archive so that `target` holds `<name>-<version>/`."""
+    """Unpack the archive so that `target` holds `<name>-<version>/`.
+
+    The sdist carries its maker's `.git` folders; with them, upstream's CMake takes a foreign commit for its own.
+    """
     with tarfile.open(archive) as tar:
-        tar.extractall(target, filter="data")
-    # A dangling submodule pointer that makes git commands inside the tree fail.
-    (target / pin.folder / pin.llama_cpp / ".git").unlink(missing_ok=True)
+        wanted = [member for member in tar if ".git" not in Path(member.name).parts]
+        tar.extractall(target, wanted, filter="data")
 
 
 def read_llama_cpp(pin: Pin, archive: Path, wanted: Iterable[str]) -> tuple[set[str], dict[str, bytes]]:

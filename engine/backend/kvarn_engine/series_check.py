@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from . import locations, pin, work_tree
-from .series import OVERLAY, PATCHES, Patch, add_overlay, apply_patch, overlay_files, read_patch, read_series
+from .series import OVERLAY, PATCHES, Patch, overlay_files, read_patch, read_series
 
 FIELDS = ("Subject", "Why", "Why-a-patch", "Hooks", "Upstream", "Tests", "Remove-when", "Rebased")
 OPENING_WORDS = {
@@ -32,10 +32,10 @@ def problems() -> list[str]:
         _test_problems,
         _size_problems,
         _name_problems,
-        _tree_problems,
         _page_problems,
     )
-    return [problem for rule in rules for problem in rule(patches)]
+    # The tree is looked at last, when what is cheap to check is right.
+    return [problem for rule in rules for problem in rule(patches)] or list(_tree_problems(patches))
 
 
 def _listing_problems() -> Iterator[str]:
@@ -103,30 +103,28 @@ def _name_problems(patches: list[Patch]) -> Iterator[str]:
 def _tree_problems(patches: list[Patch]) -> Iterator[str]:
     """Shadowing, zero-fuzz application, and that export(import(series)) changes nothing."""
     here = pin.read_pin()
-    touched = [path for patch in patches for path in patch.touched]
-    names, contents = pin.read_llama_cpp(here, pin.fetch_sdist(here), touched)
-    for path in overlay_files():
-        if path.as_posix() in names:
-            yield f"overlay/{path} hides upstream's own file of that name"
-            return
+    names, contents = pin.read_llama_cpp(here, pin.fetch_sdist(here), [path for p in patches for path in p.touched])
+    shadows = [path for path in overlay_files() if path.as_posix() in names]
+    yield from (f"overlay/{path} hides upstream's own file of that name" for path in shadows)
+    if shadows:
+        return
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
-        for path, content in contents.items():
-            (tree / path).parent.mkdir(parents=True, exist_ok=True)
-            (tree / path).write_bytes(content)
-        work_tree.start(tree, here)
-        add_overlay(tree)
-        work_tree.commit(tree, work_tree.OVERLAY_SUBJECT)
-        for patch in patches:
-            try:
-                apply_patch(tree, patch)
-            except pin.EngineBuildError as trouble:
-                yield str(trouble)
-                return
-            work_tree.commit(tree, work_tree.message_of(patch))
+        _write_files(tree, contents)
+        try:
+            work_tree.make(tree, here, patches)
+        except pin.EngineBuildError as trouble:
+            yield str(trouble)
+            return
         for exported, patch in zip(work_tree.export(tree, here), patches, strict=True):
             if exported != patch:
-                yield f"{patch.name}: exporting it again gives a different file; run `patches.py export`"
+                yield f"{patch.name}: exporting it again gives a different file; run `tools/patches.py export`"
+
+
+def _write_files(tree: Path, contents: dict[str, bytes]) -> None:
+    for path, content in contents.items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_bytes(content)
 
 
 def hooks_page(patches: list[Patch]) -> str:

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from .pin import Pin
-from .series import Patch
+from .series import Patch, add_overlay, apply_patch
 
 OVERLAY_SUBJECT = "kvarn: overlay"
 _PATCH_LINE = re.compile(r"^Patch: (\S+)$", re.MULTILINE)
@@ -24,8 +24,17 @@ def git(tree: Path, *words: str, text_in: str | None = None) -> str:
     return done.stdout
 
 
-def start(tree: Path, pin: Pin) -> None:
-    """Make the pristine tree the first commit, tagged `upstream/<version>`."""
+def make(tree: Path, pin: Pin, patches: list[Patch]) -> None:
+    """Turn a pristine tree into the repository: upstream, overlay, one commit per patch."""
+    _start(tree, pin)
+    add_overlay(tree)
+    commit(tree, OVERLAY_SUBJECT)
+    for patch in patches:
+        apply_patch(tree, patch)
+        commit(tree, message_of(patch))
+
+
+def _start(tree: Path, pin: Pin) -> None:
     git(tree, "init", "--quiet", "--initial-branch=kvarn")
     # Settled in the repository, so that a person's own git commands there behave the same.
     for setting, value in (("core.autocrlf", "false"), ("core.fileMode", "false"), ("gc.auto", "0")):

@@ -91,6 +91,7 @@ class EngineMeter:
                 finished = (derived,) if derived else ()
         if frame.slots is not None:
             points += self._from_slots(frame.t_s, frame.slots)
+        points.append(Point(q.REQUESTS_PROCESSING, frame.t_s, _processing(frame)))
         return Metering(tuple(points), finished, self._rebuilds(frame))
 
     def _from_slots(self, t: float, slots: tuple[SlotSample, ...]) -> list[Point]:
@@ -119,7 +120,6 @@ class EngineMeter:
         reused = self._grown("reused", t, now.graph_reused)
         drafted, accepted = self._grown("drafted", t, now.drafted_tokens), self._grown("acc", t, now.accepted_tokens)
         points = [
-            Point(q.REQUESTS_PROCESSING, t, now.requests_processing),
             Point(q.REQUESTS_DEFERRED, t, now.requests_deferred),
             Point(q.GRAPH_BUILT_TOTAL, t, now.graph_built),
             Point(q.GRAPH_BUILT, t, built and built.amount),
@@ -161,6 +161,12 @@ class EngineMeter:
 
     def _grown(self, key: str, t: float, total: float | None) -> Growth | None:
         return self._growth.setdefault(key, CounterGrowth()).look(t, total)
+
+
+def _processing(frame: EngineFrame) -> float | None:
+    if frame.slots is not None:
+        return sum(slot.is_processing for slot in frame.slots)
+    return frame.counters.requests_processing if frame.counters else None
 
 
 def _total(speeds: Iterable[float | None]) -> float | None:

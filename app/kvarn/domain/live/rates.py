@@ -46,7 +46,7 @@ class CountSpeed:
         self._raw_from: tuple[float, float] | None = None
 
     def look(self, t_s: float, count: float) -> float | None:
-        """Note the count; returns the raw speed when at least 4 steps or 1 s have passed since the last one."""
+        """Note the count; returns the raw speed when enough has passed since the last one."""
         if self._count is None or count < self._count:
             self._count = count
             self._advances.clear()
@@ -64,7 +64,7 @@ class CountSpeed:
         if len(self._advances) < 2:
             return None
         (t0, n0), (t1, n1) = self._advances[0], self._advances[-1]
-        if t1 - t0 < self._least_s:
+        if t1 - t0 < self._least_s or not _is_basis(n1 - n0, t1 - t0):
             return None
         # The next step, if like the last one, is not done yet: that bounds the speed from above.
         step = n1 - self._advances[-2][1]
@@ -75,7 +75,12 @@ class CountSpeed:
             self._raw_from = (t_s, count)
             return None
         t0, n0 = self._raw_from
-        if t_s <= t0 or (count - n0 < 4 and t_s - t0 < 1):
+        if t_s <= t0 or not _is_basis(count - n0, t_s - t0):
             return None
         self._raw_from = (t_s, count)
         return (count - n0) / (t_s - t0)
+
+
+def _is_basis(steps: float, seconds: float) -> bool:
+    """One step or one look more or less must not be most of the speed."""
+    return steps >= 4 or seconds >= 1

@@ -19,43 +19,41 @@ def thin(t: Floats, v: Floats, points: int) -> tuple[Floats, Floats]:
     """
     if len(t) <= max(points, 4):
         return t, v
-    bucket = _bucket_of(t, max(points // 2, 1))
-    gap = np.isnan(v)
-    ends = np.array([0, len(t) - 1])
-    lows = _extreme_of_each(bucket, np.where(gap, np.inf, v), np.minimum)
-    highs = _extreme_of_each(bucket, np.where(gap, -np.inf, v), np.maximum)
-    values = np.unique(np.concatenate([ends, lows, highs]))
-    places = np.union1d(values, _first_gap_between(values, np.flatnonzero(gap)))
-    return t[places], v[places]
+    starts = _bucket_starts(t, max(points // 2, 1))
+    keep = np.zeros(len(t), dtype=bool)
+    keep[[0, -1]] = True
+    keep[_first_in_each(starts, _extremes(v, starts, np.fmin))] = True
+    keep[_first_in_each(starts, _extremes(v, starts, np.fmax))] = True
+    gaps = np.flatnonzero(np.isnan(v))
+    if len(gaps):
+        keep[_first_in_each(np.flatnonzero(keep), gaps)] = True
+    return t[keep], v[keep]
 
 
-def _bucket_of(t: Floats, buckets: int) -> _Places:
+def _bucket_starts(t: Floats, buckets: int) -> _Places:
+    """The place of the first sample of each bucket that has one."""
     span = float(t[-1] - t[0])
     if span <= 0:
-        return np.zeros(len(t), dtype=np.intp)
+        return np.zeros(1, dtype=np.intp)
     # Rounded up to a quarter octave: a span that grows by one sample keeps its bucket borders.
     width = 2 ** (np.ceil(np.log2(span / buckets) * 4) / 4)
-    first = np.floor(t[0] / width)
-    bucket: _Places = (np.floor(t / width) - first).astype(np.intp)
-    return bucket
+    borders = np.arange(np.floor(t[0] / width) + 1, np.floor(t[-1] / width) + 1) * width
+    starts: _Places = np.unique(np.append(0, np.searchsorted(t, borders)))
+    return starts[starts < len(t)]
 
 
-def _extreme_of_each(bucket: _Places, v: Floats, pick: np.ufunc) -> _Places:
-    """Place of the first smallest (or largest) value of each bucket; v is infinite at gaps."""
-    new = np.flatnonzero(np.diff(bucket, prepend=bucket[0] - 1))
-    best = np.repeat(pick.reduceat(v, new), np.diff(np.append(new, len(v))))
-    return _first_of_each(bucket, np.flatnonzero((v == best) & np.isfinite(v)))
+def _extremes(v: Floats, starts: _Places, pick: np.ufunc) -> _Places:
+    """Places of all samples equal to the smallest (or largest) of their bucket; none in a bucket of gaps only."""
+    best = np.repeat(pick.reduceat(v, starts), np.diff(np.append(starts, len(v))))
+    places: _Places = np.flatnonzero(v == best)
+    return places
 
 
-def _first_of_each(bucket: _Places, places: _Places) -> _Places:
-    first: _Places = places[np.diff(bucket[places], prepend=-1) != 0]
+def _first_in_each(starts: _Places, places: _Places) -> _Places:
+    """For each stretch that begins at a start and ends before the next: the first of `places` in it, if any."""
+    following = np.searchsorted(places, starts)
+    ends = np.append(starts[1:], np.iinfo(np.intp).max)
+    inside = following < len(places)
+    candidates = places[following[inside]]
+    first: _Places = candidates[candidates < ends[inside]]
     return first
-
-
-def _first_gap_between(values: _Places, gaps: _Places) -> _Places:
-    """For each pair of neighbours the first gap after the left one, where it comes before the right one."""
-    following = np.searchsorted(gaps, values[:-1])
-    has_one = following < len(gaps)
-    candidates = gaps[following[has_one]]
-    between: _Places = candidates[candidates < values[1:][has_one]]
-    return between

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
@@ -23,6 +23,8 @@ PANEL_WIDTH = 344
 class ServePage(QWidget):
     """`panel` is the launch form, which scrolls on its own."""
 
+    log_wanted = Signal()
+
     def __init__(self, panel: QWidget, engine: EngineVm, live: LiveVm, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._engine, self._live = engine, live
@@ -34,6 +36,7 @@ class ServePage(QWidget):
         self._why_no_requests = PlainLabel("", "mute")
         self._arrange(panel)
         engine.changed.connect(self._show_engine)
+        self.error.acted.connect(self.log_wanted)
         live.graph.snapshot_ready.connect(self._show_frame)
         live.requests.changed.connect(self._show_requests)
         self._show_engine()
@@ -58,17 +61,18 @@ class ServePage(QWidget):
             failure.remedy,
             words=words,
             context=self._engine.context,
+            action="Show the log",
             diagnostics=self._engine.diagnostics(),
         )
 
     def _show_frame(self) -> None:
         self.headlines.show_headlines(self._live.headlines())
         self.headlines.show_frame(self._live.graph.frame)
+        self._why_no_requests.setText(self._live.why_no_requests())
 
     def _show_requests(self) -> None:
         self.requests.set_rows(self._live.requests.rows, self._live.requests.roles)
         empty = not self._live.requests.rows
-        self._why_no_requests.setText(self._live.why_no_requests())
         self._why_no_requests.setVisible(empty)
         self.requests.setVisible(not empty)
 

@@ -41,6 +41,7 @@ class ChartsCard(Card):
         vm.frame_ready.connect(self._draw)
         vm.paused_changed.connect(self._show_pause)
         vm.window_changed.connect(self._show_window)
+        export.finished.connect(self._show_export)
         theme().changed.connect(self._show_pause)
         self._show_pause()
         self._show_window()
@@ -85,6 +86,7 @@ class ChartsCard(Card):
         inside = x_s if x_s is not None and -self._vm.frame.span_s <= x_s <= 0 else None
         for panel in self.panels:
             panel.show_cursor(inside)
+        self._cursor.set_role("caption")
         self._cursor.setText("" if inside is None else cursor_text(self._vm.frame, inside))
 
     def _export_png(self, panel: ChartPanel) -> None:
@@ -130,6 +132,10 @@ class ChartsCard(Card):
         self.body.addLayout(bar)
         for panel, stretch in zip(self.panels, _STRETCH, strict=True):
             self.body.addWidget(panel, stretch)
+
+    def _show_export(self, went_well: bool, sentence: str) -> None:
+        self._cursor.set_role("good" if went_well else "bad")
+        self._cursor.setText(sentence)
 
     def _show_pause(self) -> None:
         paused = self._vm.is_paused
