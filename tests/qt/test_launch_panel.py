@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gguf_maker import GgufMaker
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 
-from gguf_maker import GgufMaker
 from kvarn.domain.launch.engine_status import EnginePhase
 from kvarn.domain.launch.launch_plan import FlashAttention
 from kvarn.domain.settings import ThemeChoice
@@ -264,5 +264,3 @@ def test_closing_in_the_middle_of_a_scan_and_a_dry_run_ends_cleanly(
     console.library.rescan()
     panel.context.number.setValue(768)
     console.window.close()
-
-
