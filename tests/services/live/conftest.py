@@ -74,7 +74,7 @@ def fake_engine() -> Iterator[Callable[..., RunningEngine]]:
         engine.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def starter_engine(starter_model: Path) -> Iterator[RunningEngine]:
     """The real engine with the starter model, two slots and metrics."""
     bin_dir = os.environ.get("KVARN_ENGINE_DIR")
@@ -82,7 +82,7 @@ def starter_engine(starter_model: Path) -> Iterator[RunningEngine]:
         pytest.skip("KVARN_ENGINE_DIR names no engine")
     port = free_port()
     argv = [str(Path(bin_dir) / "llama-server"), "-m", str(starter_model), "--port", str(port), "--metrics"]
-    engine = RunningEngine([*argv, "-c", "4096", "-np", "2", "-t", "2"], {}, port)
+    engine = RunningEngine([*argv, "-c", "4096", "-np", "2", "-t", "1"], {}, port)
     try:
         engine.wait_ready()
         yield engine
