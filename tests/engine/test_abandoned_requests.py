@@ -16,7 +16,7 @@ LONG_ANSWER = {"prompt": "Once", "n_predict": 1500, "ignore_eos": True, "cache_p
 
 @pytest.fixture(scope="module")
 def server(start_server):
-    with start_server("-c", "8192", "-np", "2", "-b", "2048", "-ub", "512", "-t", "1", "-tb", "1") as running:
+    with start_server("-c", "8192", "-np", "2", "-b", "2048", "-ub", "512") as running:
         yield running
 
 
@@ -68,8 +68,8 @@ def test_another_stream_does_not_keep_an_abandoned_request_alive(server):
 
 def test_a_prompt_is_given_up_in_mid_batch_and_its_whole_ubatches_are_kept(start_server):
     # One thread and one batch for the whole prompt: without the abort it would be computed to its end.
-    prompt = [1000 + n % 5000 for n in range(3900)]
-    with start_server("-c", "4096", "-np", "1", "-b", "4096", "-ub", "256", "-t", "1", "-tb", "1") as server:
+    prompt = [1000 + n % 5000 for n in range(1500)]
+    with start_server("-c", "4096", "-np", "1", "-b", "4096", "-ub", "128") as server:
         server.hang_up_after(0.7, {"prompt": prompt, "n_predict": 4, "cache_prompt": True})
         assert seconds_until_idle(server, 0.1) < FREE_S
         (left,) = server.http.get("/kvarn/requests").json()["requests"]

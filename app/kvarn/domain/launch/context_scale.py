@@ -19,7 +19,7 @@ def tokens_at(position: int, most_tokens: int) -> int:
     if position >= last_position(most_tokens):
         return max(most_tokens, SMALLEST_TOKENS)
     raw = SMALLEST_TOKENS * 2 ** (max(position, 0) / STEPS_PER_OCTAVE)
-    return round(raw / SMALLEST_TOKENS) * SMALLEST_TOKENS
+    return min(round(raw / SMALLEST_TOKENS) * SMALLEST_TOKENS, max(most_tokens, SMALLEST_TOKENS))
 
 
 def position_of(tokens: int, most_tokens: int) -> int:

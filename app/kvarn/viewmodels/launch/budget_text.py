@@ -34,18 +34,19 @@ def verdict(budget: MemoryBudget | None) -> tuple[str, str]:
 
 
 def kinds(budget: MemoryBudget) -> tuple[tuple[MemoryKind, str], ...]:
-    """For each kind in use its name and size; `~` marks a sum with an estimate in it."""
+    """For each kind in use its name and size; `~` marks a sum with a guess in it."""
     if budget.unknown:
         return ()
     found = []
     for kind in MemoryKind:
         parts = [part for part in budget.parts if part.kind is kind]
         if parts:
-            mark = "" if all(part.exact for part in parts) else "~"
+            mark = "~" if any(part.rough for part in parts) else ""
             found.append((kind, f"{KIND_NAMES[kind]} {mark}{bytes_text(sum(part.bytes for part in parts))}"))
     return tuple(found)
 
 
 def part_text(part: MemoryPart) -> str:
     """`KV, 22 sliding-window layers: 1.2 GiB`, and whether that is exact."""
-    return f"{part.label}: {bytes_text(part.bytes)}\n{'exact' if part.exact else 'estimate'} · {part.bytes:,} bytes"
+    sureness = "exact" if part.exact else "rough" if part.rough else "close"
+    return f"{part.label}: {bytes_text(part.bytes)}\n{sureness} · {part.bytes:,} bytes"

@@ -283,10 +283,10 @@ class LaunchVm(QObject):
         if self.build is None or not self._supervisor.launch(plan, self.build, self._api_key()):
             return
         self._budget.note_running(self._budget.budget)
-        self.launched.emit()
         model = self.draft.model
         if model is not None and model.path == plan.model_path:
             self._remember(model.id, plan.settings)
+        self.launched.emit()
 
     def _remember(self, model_id: str, settings: LaunchSettings) -> None:
         self._settings.change(last_model=model_id)

@@ -27,6 +27,7 @@ class ProfilesVm(QObject):
         self.profiles: dict[str, LaunchSettings] = {}
         self._model_id = ""
         launch.changed.connect(self._on_launch_changed)
+        launch.launched.connect(self._load)
         self._on_launch_changed()
 
     @property

@@ -1,4 +1,4 @@
-"""The memory budget as one bar: a part for each kind, hatched where it is only an estimate."""
+"""The memory budget as one bar: a part for each kind, hatched where it is only a guess."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _fill(painter: QPainter, place: QRectF, part: MemoryPart) -> None:
     colour = QColor(theme().palette.line_colour(MEMORY_COLOURS[part.kind]))
     # A hair of the ground between neighbours keeps them apart without colour.
     inner = place.adjusted(0, 0, -1 if place.width() > 3 else 0, 0)
-    if part.exact:
+    if not part.rough:
         painter.fillRect(inner, colour)
         return
     pale = QColor(colour)
