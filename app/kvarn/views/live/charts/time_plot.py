@@ -54,7 +54,9 @@ class TimePlot(pg.PlotWidget):
 
     def __init__(self, value_text: Callable[[float], str], *, shows_times: bool, parent: QWidget | None = None) -> None:
         axes = {side: EdgeAxis(side) for side in ("left", "bottom")}
-        super().__init__(parent, axisItems=axes)
+        # Menus that are never shown would cost a third of the window's start.
+        box = pg.ViewBox(enableMenu=False, enableMouse=False)
+        super().__init__(parent, axisItems=axes, viewBox=box, enableMenu=False)
         self._value_text = value_text
         self._shows_times = shows_times
         self._top = 0.0
@@ -158,9 +160,7 @@ class TimePlot(pg.PlotWidget):
 
     def _prepare(self) -> None:
         item = self.plotItem
-        item.setMenuEnabled(False)
         item.hideButtons()
-        item.setMouseEnabled(False, False)
         item.disableAutoRange()
         item.setClipToView(True)
         item.layout.setContentsMargins(0, 7, EDGE, 0 if self._shows_times else 7)
