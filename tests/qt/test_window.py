@@ -37,7 +37,7 @@ def console(qapp: QApplication, fake_engine_dir: Path, monkeypatch: pytest.Monke
 
 
 def ready_to_launch(qtbot, console: Console) -> None:
-    qtbot.waitUntil(lambda: console.launch.can_launch, timeout=60_000)
+    qtbot.waitUntil(lambda: bool(console.launch.build and console.launch.draft.model), timeout=60_000)
     console.launch.edit(port=next_free_port("127.0.0.1", 20_000 + os.getpid() % 10_000), context_tokens=512)
     qtbot.waitUntil(lambda: console.launch.can_launch, timeout=20_000)
 
