@@ -74,6 +74,16 @@ def _wait_until(condition, seconds: float) -> None:
         time.sleep(0.02)
 
 
+@pytest.fixture
+def fake_engine_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An engine folder whose `llama-server` is tests/fakes/fake_engine.py (see its FAKE_… switches)."""
+    folder = tmp_path_factory.mktemp("engine")
+    server = folder / "llama-server"
+    server.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE_ENGINE}" "$@"\n')
+    server.chmod(0o755)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def starter_model() -> Path:
     """SmolLM2-135M-Instruct Q4_1 (head size 64, 3 KV heads), from its wheel, never imported."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from kvarn.commands import doctor, models, plan, serve
 from kvarn.commands.output import fail
 from kvarn.domain.errors import KvarnError
 
@@ -14,6 +15,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Serve a local model from this workstation and watch it live. Without a command the console opens.",
 )
+
+app.callback()(lambda: None)  # keeps `kvarn COMMAND` a group even with a single command
+app.command("models")(models.list_models)
+app.command("doctor")(doctor.doctor)
+app.command("plan")(plan.plan)
+app.command("serve")(serve.serve)
 
 
 def run() -> None:

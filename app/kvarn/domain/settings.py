@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
@@ -17,8 +18,13 @@ class ThemeChoice(StrEnum):
     DARK = "dark"
 
 
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+PollSeconds = Annotated[float, msgspec.Meta(ge=0.1, le=60)]
+WindowSeconds = Annotated[int, msgspec.Meta(ge=10, le=86400)]
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Defaults are right for a first start that reads nothing."""
+    """Defaults are right for a first start that reads nothing. The store checks the ranges."""
 
     theme: ThemeChoice = ThemeChoice.SYSTEM
     model_folders: tuple[str, ...] = ()
@@ -26,10 +32,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scan_other_tools: bool = True
     engine_dir: str = ""
     """Folder of a llama-server to use instead of ours; empty means ours."""
-    port: int = DEFAULT_PORT
+    port: Port = DEFAULT_PORT
     lan: bool = False
     """Listen on all interfaces; needs an API key."""
-    gpu_poll_s: float = 1.0
-    chart_window_s: int = 60
+    gpu_poll_s: PollSeconds = 1.0
+    chart_window_s: WindowSeconds = 60
     last_model: str = ""
     """Id of the model launched last, preselected at the next start."""

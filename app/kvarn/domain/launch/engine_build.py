@@ -33,6 +33,8 @@ class EngineBuild(msgspec.Struct, frozen=True, kw_only=True):
     compiler: str = ""
     flags: frozenset[str] = frozenset()
     """Long options named by `--help`, e.g. `--cache-type-k`; a control whose flag is missing is greyed out."""
+    spec_types: tuple[str, ...] = ()
+    """Values `--spec-type` takes, `none` first; empty for an engine without the option."""
 
     def kv_type(self, name: str) -> KvType | None:
         """The type of that exact name, if this engine offers it."""

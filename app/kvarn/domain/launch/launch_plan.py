@@ -95,6 +95,12 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
         return s.context_tokens if s.kv_unified else s.context_tokens * s.slots
 
     @property
+    def base_url(self) -> str:
+        """The engine's address from this machine: a wildcard host is reached over loopback."""
+        host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(self.settings.host, self.settings.host)
+        return f"http://[{host}]:{self.settings.port}" if ":" in host else f"http://{host}:{self.settings.port}"
+
+    @property
     def endpoint(self) -> str:
-        """Base URL an OpenAI client uses."""
-        return f"http://{self.settings.host}:{self.settings.port}/v1"
+        """Base URL an OpenAI client on this machine uses."""
+        return f"{self.base_url}/v1"

@@ -1,0 +1,23 @@
+# Two commands matter: `make run` and `make test`. Everything else is behind small scripts in packaging/.
+.PHONY: run test check fix lock setup help
+
+run:    ## set everything up, then open the console (or serve headless without a display)
+	@packaging/run.sh
+
+test:   ## set everything up, then run every test
+	@packaging/test.sh
+
+check:  ## lint, types, import contracts, patch series, pins
+	@packaging/check.sh
+
+fix:    ## repair formatting and what lint can repair
+	@packaging/fix.sh
+
+setup:  ## install uv, system libraries, Python packages and build the engine
+	@packaging/setup.sh
+
+lock:   ## refresh the pinned versions in pyproject.toml
+	@packaging/lock.sh
+
+help:
+	@grep -E '^[a-z]+:' Makefile | sed -E 's/:[^#]*## /\t/'
