@@ -8,15 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gguf_maker import GgufMaker
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
-<<<<<<< HEAD
-=======
 from gguf_maker import GgufMaker
 from kvarn.domain.launch.engine_build import EngineBuild
->>>>>>> panel
 from kvarn.domain.launch.engine_status import EnginePhase
 from kvarn.domain.launch.launch_plan import FlashAttention
 from kvarn.domain.settings import Settings
@@ -144,9 +140,7 @@ def test_v_follows_k_until_it_gets_a_type_of_its_own(form: Form) -> None:
     assert form.launch.settings.kv_v == "f16"
 
 
-def test_quantised_v_without_flash_attention_is_explained_and_cured_by_one_press(
-    qtbot, form: Form
-) -> None:
+def test_quantised_v_without_flash_attention_is_explained_and_cured_by_one_press(qtbot, form: Form) -> None:
     form.panel.kv_k.chosen.emit("f16")
     form.panel.kv_v.chosen.emit("q4_0")
     form.panel.flash.chosen.emit("off")
@@ -163,9 +157,7 @@ def test_quantised_v_without_flash_attention_is_explained_and_cured_by_one_press
     assert form.panel.launch_button.isEnabled(), "a quantised K alone needs no flash attention"
 
 
-def test_a_type_this_engine_lacks_is_shown_greyed_with_the_reason_and_replaced_only_when_asked(
-    form: Form
-) -> None:
+def test_a_type_this_engine_lacks_is_shown_greyed_with_the_reason_and_replaced_only_when_asked(form: Form) -> None:
     form.launch.edit(kv_k="Q8_0", kv_v="f16")
     row = form.panel.kv_k.currentIndex()
     assert form.panel.kv_k.itemText(row) == "Q8_0"
@@ -194,9 +186,7 @@ def test_the_slider_is_logarithmic_and_ends_at_the_trained_context(form: Form) -
     assert form.panel.context.number.text() == "4,096"
 
 
-def test_the_form_says_relaunch_needed_until_the_engine_really_runs_its_values(
-    qtbot, form: Form
-) -> None:
+def test_the_form_says_relaunch_needed_until_the_engine_really_runs_its_values(qtbot, form: Form) -> None:
     form.panel.launch_button.click()
     qtbot.waitUntil(lambda: form.launch.status.phase is EnginePhase.READY, timeout=20_000)
     assert form.panel.launch_button.text() == "Relaunch"
@@ -219,9 +209,7 @@ def test_the_form_says_relaunch_needed_until_the_engine_really_runs_its_values(
     assert form.panel.launch_button.text() == "Launch"
 
 
-def test_each_model_keeps_its_own_settings_and_the_last_launch_comes_back(
-    qtbot, form: Form
-) -> None:
+def test_each_model_keeps_its_own_settings_and_the_last_launch_comes_back(qtbot, form: Form) -> None:
     starter = form.launch.draft.model.id
     other = next(e.id for e in form.library.entries if e.is_servable and e.id != starter)
     form.panel.context.number.setValue(1024)
@@ -254,10 +242,7 @@ def test_a_taken_port_names_its_owner_and_offers_a_free_one(qtbot, form: Form) -
         qtbot.waitUntil(lambda: form.launch.can_launch, timeout=10_000)
 
 
-@pytest.mark.qt_log_ignore("does not support", extend=True)
-def test_the_picker_searches_greys_what_cannot_be_served_and_says_why(
-    qtbot, form: Form
-) -> None:
+def test_the_picker_searches_greys_what_cannot_be_served_and_says_why(qtbot, form: Form) -> None:
     qtbot.keyClick(form.panel.model, Qt.Key.Key_C)
     popup = form.panel.model.popup
     assert popup.isVisible()
@@ -318,14 +303,3 @@ def test_profiles_keep_their_own_values_and_travel_as_files(form: Form, tmp_path
     (tmp_path / "bad.json").write_text("{}")
     assert not profiles.import_from(tmp_path / "bad.json")
     assert "not a launch profile" in profiles.problem
-<<<<<<< HEAD
-
-
-def test_closing_in_the_middle_of_a_scan_and_a_dry_run_ends_cleanly(
-    qtbot, console: Console, panel: LaunchPanel
-) -> None:
-    console.library.rescan()
-    panel.context.number.setValue(768)
-    console.window.close()
-=======
->>>>>>> panel
