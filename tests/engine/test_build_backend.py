@@ -114,7 +114,11 @@ def test_the_makers_git_folders_stay_in_the_archive(tmp_path):
 @pytest.mark.parametrize(("asked", "enabled"), [("1", True), ("0", False)])
 def test_cuda_is_what_was_asked_for(monkeypatch, asked, enabled):
     monkeypatch.setenv("KVARN_CUDA", asked)
-    assert cuda.decide() == cuda.CudaChoice(enabled, f"asked for by KVARN_CUDA={asked}")
+    monkeypatch.setattr(cuda, "find_nvcc", lambda: None)
+    choice = cuda.decide()
+    assert choice.enabled is enabled
+    assert choice.reason.startswith(f"asked for by KVARN_CUDA={asked}")
+    assert ("no CUDA compiler" in choice.reason) is enabled
 
 
 def test_cuda_needs_compiler_library_and_gpu_and_names_the_one_missing(monkeypatch):
