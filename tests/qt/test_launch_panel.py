@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gguf_maker import GgufMaker
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
+from gguf_maker import GgufMaker
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.engine_status import EnginePhase
 from kvarn.domain.launch.launch_plan import FlashAttention
@@ -242,7 +242,6 @@ def test_a_taken_port_names_its_owner_and_offers_a_free_one(qtbot, form: Form) -
         qtbot.waitUntil(lambda: form.launch.can_launch, timeout=10_000)
 
 
-@pytest.mark.qt_log_ignore("does not support", extend=True)
 def test_the_picker_searches_greys_what_cannot_be_served_and_says_why(qtbot, form: Form) -> None:
     qtbot.keyClick(form.panel.model, Qt.Key.Key_C)
     popup = form.panel.model.popup
