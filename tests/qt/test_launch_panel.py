@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gguf_maker import GgufMaker
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
+from gguf_maker import GgufMaker
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.engine_status import EnginePhase
 from kvarn.domain.launch.launch_plan import FlashAttention
