@@ -7,10 +7,10 @@ import struct
 
 import msgspec
 import pytest
-from gguf_maker import BOOL, I32, STR, U16, U64, GgufMaker
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gguf_maker import BOOL, I32, STR, U16, U64, GgufMaker
 from kvarn.domain.library.header_reading import HeaderReading
 from kvarn.services.library.gguf_reader import read_gguf
 
