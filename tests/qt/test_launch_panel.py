@@ -238,9 +238,11 @@ def test_a_taken_port_names_its_owner_and_offers_a_free_one(qtbot, form: Form) -
         box = form.panel.advanced.boxes["port"]
         assert any(f"Port {taken} is used by" in text for text in texts(box.notes))
         assert not form.panel.launch_button.isEnabled()
+        assert form.panel.advanced.toggle.isChecked()
         cure_button(box).click()
         assert form.launch.settings.port != taken
         qtbot.waitUntil(lambda: form.launch.can_launch, timeout=10_000)
+        assert not form.panel.advanced.toggle.isChecked(), "what opened for a problem closes when it is gone"
 
 
 def test_the_picker_searches_greys_what_cannot_be_served_and_says_why(qtbot, form: Form) -> None:
@@ -262,7 +264,7 @@ def test_the_picker_searches_greys_what_cannot_be_served_and_says_why(qtbot, for
 
 
 def test_every_control_is_reached_by_the_keyboard_and_has_a_name(form: Form) -> None:
-    form.panel.advanced.open()
+    form.panel.advanced.toggle.click()
     wanted = {
         form.panel.model,
         form.panel.kv_k,
