@@ -199,6 +199,7 @@ class Console(QObject):
         self.launch.launched.connect(self._note_budget)
         self.engine.changed.connect(self._on_engine)
         self.live.graph.snapshot_ready.connect(self._learn)
+        self.live.graph.visible_changed.connect(self._note_watching)
         self.launch.changed.connect(self._show_build)
         self.engine.became_ready.connect(self.live.graph.begin_run)
         for keys, act in (
@@ -237,6 +238,9 @@ class Console(QObject):
     def _learn(self) -> None:
         if self._services.record_requests():
             self.budget.refresh_basis()
+
+    def _note_watching(self, watched: bool) -> None:
+        self._services.link.is_watched = watched
 
     def _take_settings(self) -> None:
         self._services.link.gpu_every_s = self.settings.settings.gpu_poll_s

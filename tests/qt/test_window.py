@@ -108,6 +108,7 @@ def test_minimised_and_hidden_windows_let_the_timers_rest(qtbot, console: Consol
     qtbot.waitUntil(lambda: console.live.graph.is_running)
     console.window.hide()
     assert not console.live.graph.is_running
+    assert not console._services.link.is_watched
     console.window.show()
 
 

@@ -19,6 +19,8 @@ from kvarn.services.live.telemetry_store import TelemetryStore
 
 BUSY_S = 0.25
 IDLE_S = 0.5
+UNWATCHED_S = 1.0
+"""Between two looks at an idle engine while nobody looks at us."""
 MACHINE_S = 1.0
 LONGEST_BACKOFF_S = 4.0
 
@@ -96,6 +98,8 @@ class TelemetryLink:
         self._gpu = gpu_probe
         self.gpu_every_s = MACHINE_S
         """Seconds between looks at the GPU; may be changed at any time."""
+        self.is_watched = True
+        """False while no window shows the figures: an idle engine is then asked less often."""
         self._gpu_due_s = float("-inf")
         self._machine = MachineProbe()
         self._make_feed = make_feed
@@ -197,7 +201,9 @@ class TelemetryLink:
             dropped_values=engine.feed.dropped,
             unlisted_requests=engine.meter.unlisted_requests,
         )
-        return BUSY_S if self._store.latest(q.REQUESTS_PROCESSING) else IDLE_S
+        if self._store.latest(q.REQUESTS_PROCESSING):
+            return BUSY_S
+        return IDLE_S if self.is_watched else UNWATCHED_S
 
     def _record(self, engine: _Engine, frame: EngineFrame) -> None:
         metering = engine.meter.read(frame)

@@ -49,6 +49,7 @@ class GraphVm(QObject):
     frame_ready = Signal()
     snapshot_ready = Signal()
     paused_changed = Signal(bool)
+    visible_changed = Signal(bool)
     window_changed = Signal()
 
     def __init__(
@@ -93,6 +94,7 @@ class GraphVm(QObject):
             self.redraw()
         else:
             self._timer.stop()
+        self.visible_changed.emit(visible)
 
     def set_width_px(self, width: int) -> None:
         """How many pixels the time axis has; more points than twice that are never sent."""
