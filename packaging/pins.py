@@ -54,7 +54,9 @@ def multiline(tomlkit, requirements: list[str]):
 def resolved_project(uv: str) -> list[str]:
     """Every version of the universal resolution, as `name==version ; marker`."""
     subprocess.run([uv, "lock", "--quiet", "--upgrade"], cwd=ROOT, check=True)
-    text = capture(uv, "export", "--quiet", "--no-hashes", "--no-annotate", "--no-header", "--no-emit-project", "--all-groups")
+    text = capture(
+        uv, "export", "--quiet", "--no-hashes", "--no-annotate", "--no-header", "--no-emit-project", "--all-groups"
+    )
     return sorted({line for line in text.splitlines() if "==" in line and requirement_name(line) != ENGINE})
 
 
@@ -65,7 +67,16 @@ def resolved_builds(uv: str) -> list[str]:
         listing.write("\n".join(wanted))
         listing.flush()
         text = capture(
-            uv, "pip", "compile", "--quiet", "--universal", "--no-annotate", "--no-header", "--python-version", "3.11", listing.name
+            uv,
+            "pip",
+            "compile",
+            "--quiet",
+            "--universal",
+            "--no-annotate",
+            "--no-header",
+            "--python-version",
+            "3.11",
+            listing.name,
         )
     return sorted(line for line in text.splitlines() if "==" in line)
 

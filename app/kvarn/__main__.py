@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+NO_DISPLAY = "Without a window, `kvarn serve starter` serves the same models from the terminal."
 
 
 def main() -> None:
@@ -12,9 +15,18 @@ def main() -> None:
 
         cli.run()
     else:
-        from kvarn import main as window
+        _open_window()
 
-        raise SystemExit(window.run())
+
+def _open_window() -> None:
+    from kvarn.services.display import display_problem
+
+    if problem := display_problem(os.environ):
+        sys.stderr.write(f"kvarn: {problem} {NO_DISPLAY}\n")
+        raise SystemExit(1)
+    from kvarn import main as window
+
+    raise SystemExit(window.run())
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kvarn.commands import models, plan
+from kvarn.commands import doctor, models, plan, serve
 from kvarn.commands.output import fail
 from kvarn.domain.errors import KvarnError
 
@@ -18,7 +18,9 @@ app = typer.Typer(
 
 app.callback()(lambda: None)  # keeps `kvarn COMMAND` a group even with a single command
 app.command("models")(models.list_models)
+app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
+app.command("serve")(serve.serve)
 
 
 def run() -> None:

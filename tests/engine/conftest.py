@@ -48,7 +48,7 @@ class Server:
         self.process = process
         self.url = url
         self.log = log
-        self.http = httpx.Client(base_url=url, timeout=60.0, trust_env=False)
+        self.http = httpx.Client(base_url=url, timeout=100.0, trust_env=False)
 
     def complete(self, prompt: str | list[int] = "Once upon a time", **options: Any) -> dict[str, Any]:
         """A whole answer of /completion, greedy unless told otherwise."""
@@ -88,7 +88,9 @@ def start_server(
         log = tmp_path_factory.mktemp("server") / "server.log"
         port = _free_port()
         program = engine_dir / ("llama-server.exe" if sys.platform == "win32" else "llama-server")
-        command = [str(program), "-m", str(model), "--host", "127.0.0.1", "--port", str(port), "--metrics", *options]
+        # One thread: on a busy machine several threads that wait for each other are slower than one.
+        fixed = ["--host", "127.0.0.1", "--port", str(port), "--metrics", "-t", "1", "-tb", "1"]
+        command = [str(program), "-m", str(model), *fixed, *options]
         with log.open("wb") as stream:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, env=os.environ | (env or {})

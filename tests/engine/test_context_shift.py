@@ -11,7 +11,7 @@ pytestmark = pytest.mark.engine
 def test_an_answer_longer_than_the_context_goes_on_after_the_shift(start_server, rotation_off):
     options = ("-c", "256", "-np", "1", "-ctk", "q8_0", "-fa", "on", "--context-shift")
     with start_server(*options, env={"LLAMA_ATTN_ROT_DISABLE": rotation_off}) as server:
-        answer = server.complete(n_predict=300, ignore_eos=True)
-        assert answer["tokens_predicted"] == 300
+        answer = server.complete([1000 + n for n in range(230)], n_predict=50, ignore_eos=True)
+        assert answer["tokens_predicted"] == 50
         assert answer["truncated"] is True
         assert server.process.poll() is None

@@ -149,7 +149,9 @@ COUNT = {"prompt": 0, "prompt_s": 0.0, "predicted": 0, "predicted_s": 0.0, "task
 
 
 def is_ready() -> bool:
-    return "never_ready" not in FAKE and time.monotonic() - BORN >= float(FAKE.get("startup_delay_s", 0))
+    return not {"never_ready", "exit"} & FAKE.keys() and time.monotonic() - BORN >= float(
+        FAKE.get("startup_delay_s", 0)
+    )
 
 
 def metrics_text() -> str:
@@ -211,9 +213,7 @@ class Handler(BaseHTTPRequestHandler):
         """Loading answers 503, a wrong key 401, as the engine does."""
         if not is_ready():
             self.refuse(503, "Loading model", "unavailable_error")
-        elif (
-            KEY and self.path not in ("/health", "/v1/models") and self.headers.get("Authorization") != f"Bearer {KEY}"
-        ):
+        elif KEY and self.path not in OPEN_PATHS and self.headers.get("Authorization") != f"Bearer {KEY}":
             self.refuse(401, "Invalid API Key", "authentication_error")
         else:
             return True

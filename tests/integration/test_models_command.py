@@ -63,9 +63,16 @@ def test_json_names_every_model_and_every_reason(folder: Path, starter_model: Pa
 
 def test_an_added_folder_is_remembered_once(folder: Path) -> None:
     assert run("--add", str(folder)).returncode == 0
-    assert run("--add", str(folder)).returncode == 0
+    assert "tiny-F32" in run("--add", str(folder)).stdout
     assert SettingsStore().load().settings.model_folders == (str(folder),)
-    assert "tiny-F32" in run().stdout
+
+
+def test_home_and_folder_may_have_any_name(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode("qü 模型 ".encode() + b"\xff")
+    GgufMaker.llama().with_weights().write(odd / "m.gguf")
+    done = run("--add", str(odd), "--json", HOME=str(odd), TMPDIR=str(odd), KVARN_HOME=str(odd / "home"))
+    assert [model["id"] for model in json.loads(done.stdout)["models"]] == ["starter", "m"]
+    assert SettingsStore(odd / "home" / "config" / "settings.toml").load().settings.model_folders == (str(odd),)
 
 
 def test_piped_output_is_one_line_a_model(folder: Path) -> None:

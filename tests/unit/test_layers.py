@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "app" / "kvarn"
-IMPURE = {"threading", "subprocess", "socket", "time", "asyncio", "multiprocessing", "os", "httpx", "psutil", "tempfile"}
+IMPURE = {
+    "threading",
+    "subprocess",
+    "socket",
+    "time",
+    "asyncio",
+    "multiprocessing",
+    "os",
+    "httpx",
+    "psutil",
+    "tempfile",
+}
 
 
 def imports_of(file: Path) -> Iterator[str]:

@@ -15,6 +15,7 @@ from kvarn.domain.launch.check_draft import Planning, check_draft
 from kvarn.domain.launch.decode_speed import SpeedRange, predict_decode
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.estimate import estimate_budget
+from kvarn.domain.launch.fit_context import fit_problem
 from kvarn.domain.launch.kv_bytes import asked_tokens
 from kvarn.domain.launch.launch_plan import LaunchDraft, LaunchSettings, PlanProblem, Severity
 from kvarn.domain.launch.memory_budget import MemoryBudget, MemoryKind
@@ -73,7 +74,7 @@ def _forecast(
 ) -> Forecast:
     planning = check_draft(LaunchDraft(model=entry, settings=settings), build)
     problems = tuple(_with_reason(problem, missing) for problem in planning.problems)
-    compute_bytes, trouble = (None, ()) if rough else _dry_run_compute(planning, build)
+    compute_bytes, trouble = _dry_run_compute(planning, None if rough else build)
     kv_k, kv_v = _type(settings.kv_k, build), _type(settings.kv_v, build)
     free_bytes = free_memory_bytes(build, settings.gpu_layers)
     calibration = CalibrationStore().load()
@@ -83,6 +84,8 @@ def _forecast(
         speeds: list[SpeedRange | None] = [None, None]
     else:
         budget = estimate_budget(entry, settings, kv_k, kv_v, free_bytes=free_bytes, compute_bytes=compute_bytes)
+        too_large = fit_problem(budget, entry, settings, kv_k, kv_v)
+        trouble = (*trouble, too_large) if too_large else trouble
         depths = (0, settings.context_tokens)
         speeds = [predict_decode(entry, settings, kv_k, kv_v, max(0, depth), calibration) for depth in depths]
     return Forecast(

@@ -21,14 +21,13 @@ def library(folder: Path, name: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / names.get(sys.platform, f"lib{name}.so")))
 
 
-def all_types(ggml_base: ctypes.CDLL) -> dict[str, dict[str, Any]]:
-    """Every tensor type ggml knows: block size in values, block size in bytes."""
+def all_types(ggml_base: ctypes.CDLL, count: int) -> dict[str, dict[str, Any]]:
+    """Every tensor type of the library by name: block size in values and in bytes. Retired ids have an empty block."""
     ggml_base.ggml_type_name.restype = ctypes.c_char_p
     ggml_base.ggml_blck_size.restype = ctypes.c_int64
     ggml_base.ggml_type_size.restype = ctypes.c_size_t
     found: dict[str, dict[str, Any]] = {}
-    # ggml aborts above its last id, so stop where names stop. Retired ids have an empty block.
-    for number in range(_type_count()):
+    for number in range(count):
         name = ggml_base.ggml_type_name(number)
         values, size = ggml_base.ggml_blck_size(number), ggml_base.ggml_type_size(number)
         if name and values:
@@ -36,9 +35,10 @@ def all_types(ggml_base: ctypes.CDLL) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _type_count() -> int:
-    header = Path("vendor/llama.cpp/ggml/include/ggml.h")
-    match = re.search(r"GGML_TYPE_COUNT\s*=\s*(\d+)", (ARGS.source / header).read_text(encoding="utf-8"))
+def type_count(source: Path) -> int:
+    """GGML_TYPE_COUNT of the header that was compiled; the library reads past its table for ids above it."""
+    header = (source / "vendor/llama.cpp/ggml/include/ggml.h").read_text(encoding="utf-8")
+    match = re.search(r"GGML_TYPE_COUNT\s*=\s*(\d+)", header)
     if not match:
         raise SystemExit("ggml.h no longer numbers GGML_TYPE_COUNT: teach build_info.py the new way")
     return int(match[1])
@@ -63,26 +63,30 @@ def backends(folder: Path) -> list[str]:
     return [name_of(ggml.ggml_backend_reg_get(ctypes.c_size_t(number))).decode() for number in range(count)]
 
 
-def main() -> None:
-    """Write the file the console probes."""
-    server = ARGS.bin / ("llama-server.exe" if sys.platform == "win32" else "llama-server")
+def describe(options: argparse.Namespace) -> dict[str, Any]:
+    """All the console probes: the facts known before compiling, and what the built engine says."""
+    server = options.bin / ("llama-server.exe" if sys.platform == "win32" else "llama-server")
     said = subprocess.run([str(server), "--help"], check=True, capture_output=True, text=True).stdout
-    info = json.loads(ARGS.facts.read_text(encoding="utf-8"))
-    info |= {
-        "compiler": ARGS.compiler,
-        "build_type": ARGS.build_type,
-        "flags": ARGS.flags.split(),
-        "backends": backends(ARGS.bin),
-        "kv_types": kv_types(said, all_types(library(ARGS.bin, "ggml-base"))),
+    types = all_types(library(options.bin, "ggml-base"), type_count(options.source))
+    return json.loads(options.facts.read_text(encoding="utf-8")) | {
+        "compiler": options.compiler,
+        "build_type": options.build_type,
+        "flags": options.flags.split(),
+        "backends": backends(options.bin),
+        "kv_types": kv_types(said, types),
     }
-    ARGS.output.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the file named by --output."""
     parser = argparse.ArgumentParser(description=__doc__)
     for option in ("--facts", "--bin", "--output", "--source"):
         parser.add_argument(option, type=Path, required=True)
     for option in ("--compiler", "--build-type", "--flags"):
         parser.add_argument(option, default="")
-    ARGS = parser.parse_args()
+    options = parser.parse_args()
+    options.output.write_text(json.dumps(describe(options), indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
     main()

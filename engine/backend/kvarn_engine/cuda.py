@@ -21,15 +21,21 @@ class CudaChoice:
 def decide() -> CudaChoice:
     """`KVARN_CUDA=1` forces it on, `0` off; otherwise a compiler with cuBLAS *and* a GPU must both be here."""
     asked = os.environ.get("KVARN_CUDA", "")
-    if asked in ("0", "1"):
-        return CudaChoice(asked == "1", f"asked for by KVARN_CUDA={asked}")
+    if asked == "0":
+        return CudaChoice(False, "asked for by KVARN_CUDA=0")
+    missing = _missing()
+    if asked == "1":
+        return CudaChoice(True, "asked for by KVARN_CUDA=1" + (f", although {missing}" if missing else ""))
+    return CudaChoice(not missing, missing or f"{find_nvcc()} with cuBLAS, and {find_gpu()}")
+
+
+def _missing() -> str:
+    """The first thing a CUDA build needs and this machine lacks; empty when nothing is."""
     if not (nvcc := find_nvcc()):
-        return CudaChoice(False, "no CUDA compiler (nvcc) was found")
+        return "no CUDA compiler (nvcc) was found"
     if not has_cublas(nvcc):
-        return CudaChoice(False, f"{nvcc} has no cuBLAS beside it")
-    if not (gpu := find_gpu()):
-        return CudaChoice(False, "a CUDA toolkit is here, but no NVIDIA GPU answers")
-    return CudaChoice(True, f"{nvcc} with cuBLAS, and {gpu}")
+        return f"{nvcc} has no cuBLAS beside it"
+    return "" if find_gpu() else "no NVIDIA GPU answers"
 
 
 def find_nvcc() -> Path | None:

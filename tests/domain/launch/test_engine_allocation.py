@@ -6,12 +6,15 @@ of the header these are bytes. Its MiB figure, rounded to two decimals, is check
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import subprocess
 import threading
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from kvarn.domain.errors import EngineNotFoundError
@@ -46,17 +49,22 @@ def build() -> EngineBuild:
         pytest.skip(str(error))
 
 
+def server_command(build: EngineBuild, model: Path, s: LaunchSettings) -> tuple[list[str], int]:
+    """A llama-server asked for exactly these settings, and its port."""
+    port = next_free_port("127.0.0.1", 5900)
+    command = [build.server, "-m", model, "-c", asked_tokens(s), "-np", s.slots, "-ctk", s.kv_k, "-ctv", s.kv_v]
+    command += ["-ub", s.ubatch_tokens, "-b", s.batch_tokens, "-fa", s.flash_attention, "--spec-type", s.speculation]
+    command += ["--port", port, "--no-warmup", "-lv", 5, "-fit", "off", "-ngl", 0]
+    command += ["--kv-unified"] if s.kv_unified else ["--no-kv-unified"]
+    command += ["--swa-full"] if s.swa_full else []
+    return [str(part) for part in command], port
+
+
 def real_load_log(build: EngineBuild, model: Path, s: LaunchSettings) -> str:
     """Load a model for real with llama-server; its log until the memory of its last context is in place."""
     contexts = 2 if drafts_with_mtp(s) else 1
-    command = [build.server, "-m", model, "-c", asked_tokens(s), "-np", s.slots, "-ctk", s.kv_k, "-ctv", s.kv_v]
-    command += ["-ub", s.ubatch_tokens, "-b", s.batch_tokens, "-fa", s.flash_attention, "--spec-type", s.speculation]
-    command += ["--port", next_free_port("127.0.0.1", 5900), "--no-warmup", "-lv", 5, "-fit", "off", "-ngl", 0]
-    command += ["--kv-unified"] if s.kv_unified else ["--no-kv-unified"]
-    command += ["--swa-full"] if s.swa_full else []
-    child = subprocess.Popen(
-        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    command, _ = server_command(build, model, s)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     watchdog = threading.Timer(60, child.kill)
     watchdog.start()
     lines = []
@@ -154,3 +162,42 @@ def test_sliding_windows_follow_slots_batches_and_pool(build, gemma_model, setti
 )
 def test_a_hybrid_with_a_prediction_block_takes_what_we_predict(build, settings):
     agree(build, TINY_HYBRID, settings)
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("starter", LaunchSettings(context_tokens=3000, slots=2, kv_k="q8_0", kv_v="q4_0")),
+        ("gemma", LaunchSettings(context_tokens=4096, slots=2, kv_unified=True, kv_k="q4_0", kv_v="q8_0")),
+        ("hybrid", LaunchSettings(context_tokens=2048, slots=2, speculation="draft-mtp")),
+    ],
+    ids=["starter", "gemma", "hybrid"],
+)
+def test_the_running_engine_reports_the_bytes_we_predicted(build, starter_model, gemma_model, model, settings):
+    if not build.is_kvarn:
+        pytest.skip("a stock engine does not report its memory")
+    path = {"starter": starter_model, "gemma": gemma_model, "hybrid": TINY_HYBRID}[model]
+    facts = running_facts(build, path, settings)
+    types = build.kv_type(settings.kv_k), build.kv_type(settings.kv_v)
+    budget = estimate_budget(listed(path), settings, *types, free_bytes=None)
+    assert facts["kv_bytes"] == budget.of(MemoryKind.KV)
+    assert facts["recurrent_bytes"] == budget.of(MemoryKind.RECURRENT)
+    assert (facts["draft"] or {"kv_bytes": 0})["kv_bytes"] == budget.of(MemoryKind.DRAFT)
+
+
+def running_facts(build: EngineBuild, model: Path, s: LaunchSettings) -> dict:
+    """The `kvarn` part of /props, once the server is up."""
+    command, port = server_command(build, model, s)
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            assert child.poll() is None
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False).is_success:
+                    break
+            time.sleep(0.05)
+        props = httpx.get(f"http://127.0.0.1:{port}/props", trust_env=False).json()
+    finally:
+        child.kill()
+        child.wait()
+    return props["kvarn"]

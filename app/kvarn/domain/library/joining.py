@@ -12,7 +12,7 @@ from kvarn.domain.library.header_reading import HeaderReading, sum_tensors
 from kvarn.domain.library.model_entry import ModelEntry, ModelProblem, ModelSource
 from kvarn.domain.library.model_name import split_name, stem_of
 from kvarn.domain.library.one_line import one_line
-from kvarn.domain.library.projector_match import Projector, fitting_projector
+from kvarn.domain.library.projector_match import Projector, fitting_projector, is_one_model
 from kvarn.domain.library.split_problems import split_problem
 from kvarn.domain.library.unique_ids import unique_ids
 
@@ -72,8 +72,11 @@ def _models_of_folder(files: Sequence[ReadFile], above: Sequence[ReadFile]) -> l
         # A repository may sort its quantisations into folders and leave the projector at the top.
         near = [file for file in above if file.reading.is_projector]
     projectors = [Projector(file.found.path, file.reading.file_bytes, file.reading.facts) for file in near]
-    names = [file.name for file in models]
-    return [_with_projector(_entry_of(parts), projectors, names) for parts in _groups(models)]
+    entries = [_entry_of(parts) for parts in _groups(models)]
+    if not projectors:
+        return entries
+    is_only_model = is_one_model(file.name for file in models)
+    return [_with_projector(entry, projectors, is_only_model=is_only_model) for entry in entries]
 
 
 def _groups(files: Sequence[ReadFile]) -> list[list[ReadFile]]:
@@ -125,10 +128,10 @@ def _short_of(file: ReadFile) -> ModelProblem | None:
     return incomplete(present, wanted) if present < wanted else None
 
 
-def _with_projector(entry: ModelEntry, projectors: Sequence[Projector], names: Sequence[str]) -> ModelEntry:
+def _with_projector(entry: ModelEntry, projectors: Sequence[Projector], *, is_only_model: bool) -> ModelEntry:
     if entry.facts is None:
         return entry
-    projector = fitting_projector(entry.path.name, entry.facts, projectors, names)
+    projector = fitting_projector(entry.path.name, entry.facts, projectors, is_only_model=is_only_model)
     if projector is None:
         return entry
     return msgspec.structs.replace(entry, mmproj=projector.path, mmproj_bytes=projector.file_bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,23 +19,26 @@ class Projector(NamedTuple):
 
 
 def fitting_projector(
-    model_name: str, model: ModelFacts, projectors: Iterable[Projector], model_names: Collection[str]
+    model_name: str, model: ModelFacts, projectors: Iterable[Projector], *, is_only_model: bool
 ) -> Projector | None:
     """The projector that belongs to the model; None when none does, or it cannot be told.
 
     It must produce embeddings of the model's width. A projector named after a model belongs to that
-    model; one with a general name (`mmproj-F16.gguf`) belongs to all models of its folder if these are
-    quantisations of one model (`model_names` are the file names of all models there).
+    model; one with a general name (`mmproj-F16.gguf`) only goes with a folder's only model.
     """
     words = base_words(model_name)
-    is_one_model = len({base_words(name) for name in model_names}) == 1
     fitting = []
     for projector in projectors:
         named_after = base_words(projector.path.name)
-        fits = named_after <= words and (named_after or is_one_model)
+        fits = named_after <= words and (named_after or is_only_model)
         if fits and _widths_agree(projector.facts, model):
             fitting.append((len(named_after), projector))
     return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
+
+
+def is_one_model(file_names: Iterable[str]) -> bool:
+    """True when the names are quantisations of one model."""
+    return len({base_words(name) for name in file_names}) == 1
 
 
 def _widths_agree(projector: ModelFacts | None, model: ModelFacts) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 from kvarn.domain.launch.command_line import EngineCommand
@@ -72,18 +71,16 @@ class ChildProcess:
         if self.is_alive:
             platform_child.end_by_force(self._process)
 
-    def join(self, timeout_s: float) -> bool:
-        """Wait until it is gone and its threads are done."""
-        deadline = time.monotonic() + timeout_s
-        self._watcher.join(timeout_s)
-        self.lines.join(max(0.0, deadline - time.monotonic()))
-        return not self._watcher.is_alive()
+    def close(self, patience_s: float) -> None:
+        """End the threads of a child that is gone; a slow reader of its log gets `patience_s` to catch up."""
+        self._watcher.join(patience_s)
+        self.lines.close(patience_s)
 
     def _watch(self) -> None:
         platform_child.await_end(self._process)
         before, after = self._oom_kills_before, platform_child.oom_kills()
         self.kernel_killed = None if before is None or after is None else after > before
-        self.lines.join(2.0)
+        self.lines.await_end_of_output(2.0)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()

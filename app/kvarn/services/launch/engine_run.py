@@ -116,7 +116,7 @@ class EngineRun:
         """Undo what the start made; the child is gone."""
         self._watch.cancel()
         self._watch.join(2.0)
-        self._child.join(2.0)
+        self._child.close(0.5)
         self._remove_key_file()
         if self._note:
             self._note.unlink(missing_ok=True)

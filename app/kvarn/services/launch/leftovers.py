@@ -54,6 +54,12 @@ def end_leftovers() -> tuple[EngineNote, ...]:
     return tuple(ended)
 
 
+def running_engines() -> tuple[EngineNote, ...]:
+    """Engines of ours that run now, of this console or another."""
+    notes = (_read(path) for path in sorted(_folder().glob("engine-*.json")))
+    return tuple(note for note in notes if note and _process(note.pid, note.started))
+
+
 def _folder() -> Path:
     return paths.state_dir() / "engines"
 

@@ -13,6 +13,7 @@ log = logging.getLogger(__name__)
 LINE_BYTES = 8192
 """Longer lines are cut."""
 PENDING_CHARACTERS = 8 << 20
+BATCH_LINES = 500
 WORDS_KEPT = 200
 _CHUNK_BYTES = 1 << 16
 
@@ -34,12 +35,10 @@ class LinePump:
         self.dropped = 0
         self.bytes_read = 0
         """Grows with every sign of life."""
-        self._threads = [
-            threading.Thread(target=self._read, name="engine-log-read", daemon=True),
-            threading.Thread(target=self._hand_over, name="engine-log-deliver", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._reader = threading.Thread(target=self._read, name="engine-log-read", daemon=True)
+        self._deliverer = threading.Thread(target=self._hand_over, name="engine-log-deliver", daemon=True)
+        self._reader.start()
+        self._deliverer.start()
 
     def words(self) -> tuple[str, ...]:
         """The newest lines, at most WORDS_KEPT."""
@@ -51,10 +50,19 @@ class LinePump:
         with self._changed:
             self._words.clear()
 
-    def join(self, timeout_s: float) -> None:
-        """Wait for the end of the output and of its delivery."""
-        for thread in self._threads:
-            thread.join(timeout_s)
+    def await_end_of_output(self, timeout_s: float) -> None:
+        """Wait until the last line is among `words`; it may not be delivered yet."""
+        self._reader.join(timeout_s)
+
+    def close(self, patience_s: float) -> None:
+        """Let the delivery come to its end; what a slow reader has not taken by then is dropped."""
+        self._deliverer.join(patience_s)
+        with self._changed:
+            self.dropped += len(self._pending)
+            self._pending.clear()
+            self._ended = True
+            self._changed.notify()
+        self._deliverer.join(patience_s)
 
     def _read(self) -> None:
         rest = b""
@@ -90,9 +98,8 @@ class LinePump:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._pending or self._ended)
-                batch = list(self._pending)
-                self._pending.clear()
-                self._pending_characters = 0
+                batch = [self._pending.popleft() for _ in range(min(len(self._pending), BATCH_LINES))]
+                self._pending_characters -= sum(map(len, batch))
                 done, dropped = self._ended and not batch, self.dropped
             if dropped > told:
                 batch.insert(0, f"[{dropped - told} lines came too fast and were left out]")

@@ -17,7 +17,7 @@ _TRIES = 200
 def port_problem(host: str, port: int) -> PlanProblem | None:
     """Why the engine could not listen there, None when it can. Takes milliseconds."""
     if not 1 <= port <= 65535:
-        return _problem("port-range", f"{port} is not a port: ports go from 1 to 65535.", host, 5827)
+        return _problem("port-out-of-range", f"{port} is not a port: ports go from 1 to 65535.", host, 5827)
     error = _bind_error(host, port)
     if error is None:
         return None

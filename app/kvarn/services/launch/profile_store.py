@@ -10,13 +10,14 @@ from pathlib import Path
 import msgspec
 
 from kvarn.domain.errors import ProfileError
+from kvarn.domain.launch.engine_arguments import SECRET_FLAGS
 from kvarn.domain.launch.launch_plan import LaunchSettings
 from kvarn.services import paths
 from kvarn.services.atomic_file import write_atomic
 
 _LARGEST_IMPORT = 256 * 1024
 _LONGEST_NAME = 80
-_SECRET_OPTIONS = ("--api-key", "--api-key-file", "--ssl-key-file", "--hf-token", "-hft")
+_SECRET_OPTIONS = SECRET_FLAGS | {"--api-key-file", "--ssl-key-file"}
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ class ProfileStore:
             return {}
         except (OSError, msgspec.DecodeError) as error:
             raise ProfileError(
-                f"The profiles in {path} cannot be read; the file was left as it is.", str(error)
+                f"The profiles in {path} cannot be read; they were left as they are.", str(error)
             ) from error
 
     def save(self, model_id: str, name: str, settings: LaunchSettings) -> None:

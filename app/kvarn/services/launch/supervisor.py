@@ -67,7 +67,7 @@ class Supervisor:
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._status = EngineStatus()
-        self._launch_on_its_way = False
+        self._launches = 0
         self._callbacks: list[Callback] = []
         self._thread: threading.Thread | None = None
         # Everything below belongs to the supervisor's thread.
@@ -85,18 +85,25 @@ class Supervisor:
             return self._status
 
     def launch(self, plan: LaunchPlan, build: EngineBuild, api_key: str | None = None) -> bool:
-        """Start an engine; False, and nothing done, while one is active."""
+        """Start an engine; False, and nothing done, while one is active.
+
+        The status is `starting` when this returns, so that a caller can wait for what follows.
+        """
         with self._changed:
-            if self._closing or self._launch_on_its_way or self._status.is_active:
+            if self._closing or self._status.is_active:
                 return False
-            self._launch_on_its_way = True
+            self._status = advance(self._status, LaunchRequested(self._clock.now(), plan))
+            self._launches += 1
             self._ensure_thread()
         self._inbox.put(lambda: self._accept(RunRequest(plan, build, api_key)))
         return True
 
     def stop(self) -> None:
         """End the engine, whatever it is doing. Nothing happens when there is none."""
-        self._inbox.put(self._stop)
+        with self._changed:
+            # A Stop belongs to the launch it was pressed for, not to one pressed while it waits its turn.
+            number = self._launches
+        self._inbox.put(lambda: self._stop(number))
 
     def subscribe(self, callback: Callback) -> Callable[[], None]:
         """Call back with each new status, on the supervisor's thread. Returns the way to unsubscribe."""
@@ -119,7 +126,7 @@ class Supervisor:
             thread = self._thread
         if thread is None:
             return
-        self._inbox.put(self._stop)
+        self.stop()
         thread.join(timeout_s)
         if thread.is_alive() and (run := self._run):
             run.end_by_force()
@@ -136,7 +143,7 @@ class Supervisor:
     def _loop(self) -> None:
         for note in end_leftovers():
             self._say(f"ended an engine left over from an earlier console (process {note.pid}, port {note.port})")
-        while not (self._closing and self._run is None and not self._launch_on_its_way):
+        while not self._closing or self.status.is_active:
             try:
                 self._next_action()()
                 self._ring_timer()
@@ -165,13 +172,9 @@ class Supervisor:
         self._timer = (self._clock.now() + seconds, action)
 
     def _accept(self, request: RunRequest) -> None:
-        if not self._closing:
-            self._request = request
-            self._apply(LaunchRequested(self._clock.now(), request.plan))
-        with self._changed:
-            self._launch_on_its_way = False
-        if not self._closing:
-            self._prepare()
+        self._request = request
+        self._tell_all()
+        self._prepare()
 
     def _prepare(self) -> None:
         """Give the system time to take back what the last engine held."""
@@ -206,7 +209,9 @@ class Supervisor:
         self._run = run
         self._apply(ChildStarted(self._clock.now(), run.pid))
 
-    def _stop(self) -> None:
+    def _stop(self, number: int) -> None:
+        if number != self._launches:
+            return
         self._apply(StopRequested(self._clock.now()))
         if self._run is None:
             self._timer = None
@@ -251,25 +256,24 @@ class Supervisor:
         self._prepare()
 
     def _apply(self, event: EngineEvent) -> None:
-        try:
-            after = advance(self._status, event)
-        except ImpossibleEventError as error:
-            log.error("%s", error)
-            return
-        if after is self._status:
-            return
         with self._changed:
-            self._status = after
-            callbacks = tuple(self._callbacks)
+            before = self._status
+            try:
+                self._status = advance(before, event)
+            except ImpossibleEventError as error:
+                log.error("%s", error)
+        if self._status is not before:
+            self._tell_all()
+
+    def _tell_all(self) -> None:
+        with self._changed:
+            status, callbacks = self._status, tuple(self._callbacks)
             self._changed.notify_all()
         for callback in callbacks:
-            self._tell(callback, after)
-
-    def _tell(self, callback: Callback, status: EngineStatus) -> None:
-        try:
-            callback(status)
-        except Exception:
-            log.exception("a subscriber of the engine's status failed")
+            try:
+                callback(status)
+            except Exception:
+                log.exception("a subscriber of the engine's status failed")
 
     def _unsubscribe(self, callback: Callback) -> None:
         with self._changed:

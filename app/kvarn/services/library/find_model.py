@@ -11,6 +11,7 @@ from kvarn.domain.library.joining import ReadFile, join_files
 from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.domain.library.model_name import base_words, is_model_name, split_name
 from kvarn.domain.library.one_line import one_line
+from kvarn.domain.library.projector_match import is_one_model
 from kvarn.domain.library.unique_ids import STARTER_ID
 from kvarn.services.library.listing import Listing
 from kvarn.services.library.scan import read_one
@@ -73,9 +74,9 @@ def _companions(path: Path) -> list[str]:
         return []
     split = split_name(path.name)
     parts = {split.part(number) for number in range(1, split.total + 1)} if split else set()
-    models = {base_words(name) for name in [path.name, *names] if not _is_called_projector(name)}
+    is_only_model = is_one_model(name for name in [path.name, *names] if not _is_called_projector(name))
     # A projector without a model's name is anyone's where several models lie together.
-    projectors = {name for name in names if _is_called_projector(name) and (base_words(name) or len(models) == 1)}
+    projectors = {name for name in names if _is_called_projector(name) and (base_words(name) or is_only_model)}
     return sorted(name for name in names if name in parts | projectors)
 
 

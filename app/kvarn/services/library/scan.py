@@ -32,7 +32,7 @@ class Scan:
         *,
         cache: HeaderCache | None = None,
         clock: Clock | None = None,
-        on_progress: Callable[[Listing], None] = lambda listing: None,
+        on_progress: Callable[[Listing], None] | None = None,
     ) -> None:
         self._folders = source_folders(settings, extra)
         self._cache = cache or HeaderCache()
@@ -103,7 +103,7 @@ class Scan:
 
     def _report_progress(self) -> None:
         now = self._clock.now()
-        if now - self._reported_s >= _PROGRESS_S:
+        if self._on_progress and now - self._reported_s >= _PROGRESS_S:
             self._reported_s = now
             self._on_progress(self._listing(finished=False))
 

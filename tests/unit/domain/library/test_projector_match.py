@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kvarn.domain.library.model_facts import ModelFacts
-from kvarn.domain.library.projector_match import Projector, fitting_projector
+from kvarn.domain.library.projector_match import Projector, fitting_projector, is_one_model
 
 
 def facts(architecture: str, **hparams: int) -> ModelFacts:
@@ -30,7 +30,7 @@ def projector(name: str, width: int | None = 2560) -> Projector:
 
 
 def fit(model: str, *projectors: Projector, beside: tuple[str, ...] = ()) -> str | None:
-    found = fitting_projector(model, MODEL, projectors, [model, *beside])
+    found = fitting_projector(model, MODEL, projectors, is_only_model=is_one_model([model, *beside]))
     return found.path.name if found else None
 
 

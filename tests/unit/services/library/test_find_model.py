@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_a_typed_path_is_joined_with_the_projector_beside_it(tmp_path: Path) -> 
 def test_a_typed_path_that_is_no_model_is_refused_in_plain_words(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "page.gguf").write_text("<html>")
-    __import__("os").mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe")
     entry = find_model(str(tmp_path / name), NOTHING)
     assert not entry.is_servable
     assert name.removesuffix(".gguf") in entry.problem.message

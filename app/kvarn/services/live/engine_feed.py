@@ -1,0 +1,45 @@
+"""The seam to the engine's live figures: today polled over HTTP, later perhaps pushed by the engine."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from kvarn.domain.live.engine_meter import EngineFrame
+
+
+class TroubleKind(StrEnum):
+    """Why a look at the engine brought nothing."""
+
+    UNREACHABLE = "unreachable"
+    LOADING = "loading"
+    SILENT = "silent"
+    WRONG_KEY = "wrong-key"
+    UNREADABLE = "unreadable"
+
+
+class FeedTrouble(msgspec.Struct, frozen=True):
+    """A look that brought nothing: a kind for programs and a sentence for people."""
+
+    kind: TroubleKind
+    message: str
+
+
+class EngineFeed(Protocol):
+    """One engine's live figures. Used by one thread only."""
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """Quantity -> sentence saying why this engine cannot tell it."""
+
+    @property
+    def dropped(self) -> int:
+        """Broken values and unreadable pages thrown away so far."""
+
+    def next_frame(self) -> EngineFrame | FeedTrouble:
+        """The next look; blocks a few seconds at most and never raises."""
+
+    def close(self) -> None:
+        """Let go of the connection."""

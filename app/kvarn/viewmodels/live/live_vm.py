@@ -1,0 +1,84 @@
+"""Everything the Serve page shows of the running engine: charts, headlines, requests, and why something is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject
+
+from kvarn.domain.launch.engine_status import EnginePhase
+from kvarn.domain.live import quantities as q
+from kvarn.viewmodels.launch.engine_vm import EngineVm
+from kvarn.viewmodels.live.chart_export import ChartExport
+from kvarn.viewmodels.live.graph_vm import GraphVm
+from kvarn.viewmodels.live.headlines import Headline, decode_headline, graph_headline, memory_headline
+from kvarn.viewmodels.live.requests_vm import RequestsVm
+
+NO_ENGINE = "No engine is running"
+_PROMISES = {
+    q.DECODE_TOK_PER_S: "Generated tokens per second appear here once a model is served",
+    q.PREFILL_TOK_PER_S: "Prompt tokens read per second",
+    q.ENGINE_RSS_BYTES: "Weights, KV cache and compute buffers, second by second",
+    q.GRAPH_BUILT: "Every rebuild of the compute graph, with its reason",
+    q.CONTEXT_TOKENS_USED: "Tokens that conversations hold",
+}
+"""What will be drawn, while there is no engine."""
+_IDLE = {
+    q.DECODE_TOK_PER_S: "Idle: speed appears while an answer is written",
+    q.PREFILL_TOK_PER_S: "Idle: appears while a prompt is read",
+    q.CONTEXT_TOKENS_USED: "Nothing held yet",
+}
+
+
+class LiveVm(QObject):
+    """`why_missing(name)` is the telemetry's own reason for a quantity it cannot give, or an empty string."""
+
+    def __init__(
+        self,
+        graph: GraphVm,
+        requests: RequestsVm,
+        engine: EngineVm,
+        *,
+        why_missing: Callable[[str], str] = lambda _name: "",
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.graph, self.requests, self._engine = graph, requests, engine
+        self.export = ChartExport(self)
+        self._why_missing = why_missing
+        graph.explain = self.why_empty
+        graph.snapshot_ready.connect(requests.refresh)
+        engine.changed.connect(graph.redraw)
+
+    @property
+    def on_gpu(self) -> bool:
+        """True when the engine computes on a card."""
+        return self.graph.snapshot.vram_engine_bytes is not None
+
+    def why_empty(self, name: str) -> str:
+        """The sentence in the middle of an empty chart."""
+        phase = self._engine.status.phase
+        if phase in {EnginePhase.STARTING, EnginePhase.LOADING}:
+            return "The model is loading"
+        if phase is not EnginePhase.READY:
+            return _PROMISES.get(name, NO_ENGINE)
+        return self._why_missing(name) or _IDLE.get(name, "")
+
+    def headlines(self) -> tuple[Headline, ...]:
+        """Decode, memory and graph events as of the last frame."""
+        now, ready = self.graph.snapshot, self._engine.status.phase is EnginePhase.READY
+        reasons = [mark.text for mark in self.graph.frame.marks if mark.kind == "rebuild"]
+        return (
+            decode_headline(now, self._why(q.DECODE_TOK_PER_S) if ready else NO_ENGINE.lower()),
+            memory_headline(now, self._why(q.ENGINE_RSS_BYTES)),
+            graph_headline(now, self._why(q.GRAPH_BUILT), reasons[-1] if reasons else "", on_gpu=self.on_gpu),
+        )
+
+    def why_no_requests(self) -> str:
+        """What stands in place of the empty table."""
+        if self._engine.status.phase is not EnginePhase.READY:
+            return "Requests appear here once they have been answered."
+        return self._why_missing("requests") or "No request yet: point a client at the address above."
+
+    def _why(self, name: str) -> str:
+        return self._why_missing(name) if self._engine.status.phase is EnginePhase.READY else ""

@@ -1,0 +1,129 @@
+"""The settings few people need, folded away, each with the engine's own flag beside it."""
+
+from __future__ import annotations
+
+import shlex
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QToolButton, QVBoxLayout, QWidget
+
+from kvarn.domain.launch.launch_plan import LOOPBACK
+from kvarn.viewmodels.launch.fields import FIELDS
+from kvarn.viewmodels.launch.launch_vm import LaunchVm
+from kvarn.views.launch.field_box import FieldBox, field_pair
+from kvarn.views.theme import S
+from kvarn.views.widgets.number_box import NumberBox
+
+_MOST = 1 << 20
+
+
+class AdvancedFold(QWidget):
+    """Closed at first; opens by itself when one of its fields has a problem."""
+
+    def __init__(self, vm: LaunchVm, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._vm = vm
+        self.toggle = QToolButton()
+        self.toggle.setProperty("role", "quiet")
+        self.toggle.setText("Advanced")
+        self.toggle.setCheckable(True)
+        self.toggle.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.toggle.setArrowType(Qt.ArrowType.RightArrow)
+        self.threads = NumberBox(1, 4096, auto=True)
+        self.batch = NumberBox(1, _MOST, 256)
+        self.ubatch = NumberBox(1, _MOST, 64)
+        self.port = NumberBox(1, 65535, grouped=False)
+        self.extra = QLineEdit()
+        self.extra.setPlaceholderText("--flag value …")
+        self.alias = QLineEdit()
+        self.switches = {name: _switch(name) for name in ("kv_unified", "swa_full", "use_mmproj", "lan")}
+        numbers = (("threads", self.threads), ("batch_tokens", self.batch), ("ubatch_tokens", self.ubatch))
+        self.boxes = {name: FieldBox(name, box) for name, box in (*numbers, ("port", self.port))}
+        self.boxes |= {name: FieldBox(name, edit, show_flag=True) for name, edit in self._texts()}
+        self.boxes |= {
+            "host" if name == "lan" else name: FieldBox("host" if name == "lan" else name, box, show_flag=True)
+            for name, box in self.switches.items()
+        }
+        self._arrange()
+        self._connect()
+
+    def refresh(self) -> None:
+        """Show the form's values."""
+        settings, build, model = self._vm.settings, self._vm.build, self._vm.draft.model
+        for box, value in (
+            (self.threads, settings.threads),
+            (self.batch, settings.batch_tokens),
+            (self.ubatch, settings.ubatch_tokens),
+            (self.port, settings.port),
+        ):
+            box.show_number(value)
+        for edit, text in ((self.extra, shlex.join(settings.extra_args)), (self.alias, settings.alias)):
+            if not edit.hasFocus() and edit.text() != text:
+                edit.setText(text)
+        for name in ("kv_unified", "swa_full", "use_mmproj"):
+            self.switches[name].setChecked(getattr(settings, name))
+        self.switches["lan"].setChecked(settings.host != LOOPBACK)
+        for name in ("kv_unified", "swa_full", "threads", "batch_tokens", "ubatch_tokens"):
+            missing = build is not None and not build.offers(FIELDS[name].flag)
+            self.boxes[name].set_reason("not in this engine build" if missing else "")
+        self.boxes["use_mmproj"].set_reason("" if model and model.mmproj else "this model has no projector beside it")
+
+    def open(self) -> None:
+        """Unfold."""
+        self.toggle.setChecked(True)
+
+    def _texts(self) -> tuple[tuple[str, QLineEdit], ...]:
+        return (("alias", self.alias), ("extra_args", self.extra))
+
+    def _arrange(self) -> None:
+        self._body = QWidget()
+        body = QVBoxLayout(self._body)
+        body.setContentsMargins(0, 0, 0, 0)
+        body.setSpacing(S)
+        for left, right in (("threads", "port"), ("batch_tokens", "ubatch_tokens")):
+            body.addLayout(field_pair(self.boxes[left], self.boxes[right]))
+        for name in ("kv_unified", "swa_full", "use_mmproj", "host", "alias", "extra_args"):
+            body.addWidget(self.boxes[name])
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(S)
+        layout.addWidget(self.toggle, 0, Qt.AlignmentFlag.AlignLeft)
+        layout.addWidget(self._body)
+        self._body.hide()
+
+    def _connect(self) -> None:
+        vm = self._vm
+        self.toggle.toggled.connect(self._on_toggled)
+        self.threads.valueChanged.connect(lambda: vm.edit(threads=self.threads.number()))
+        self.batch.valueChanged.connect(lambda n: vm.edit(batch_tokens=n))
+        self.ubatch.valueChanged.connect(lambda n: vm.edit(ubatch_tokens=n))
+        self.port.valueChanged.connect(lambda n: vm.edit(port=n))
+        self.alias.editingFinished.connect(lambda: vm.edit(alias=self.alias.text().strip()))
+        self.extra.editingFinished.connect(lambda: vm.edit(extra_args=_words(self.extra.text())))
+        for name in ("kv_unified", "swa_full", "use_mmproj"):
+            self.switches[name].clicked.connect(lambda on, name=name: vm.edit(**{name: on}))
+        self.switches["lan"].clicked.connect(vm.set_lan)
+
+    def _on_toggled(self, is_open: bool) -> None:
+        self._body.setVisible(is_open)
+        self.toggle.setArrowType(Qt.ArrowType.DownArrow if is_open else Qt.ArrowType.RightArrow)
+
+
+_SWITCH_TEXTS = {
+    "kv_unified": "Slots share one pool",
+    "swa_full": "For sliding-window layers too",
+    "use_mmproj": "Load the one beside the model",
+    "lan": "Local network too; needs a key",
+}
+
+
+def _switch(name: str) -> QCheckBox:
+    return QCheckBox(_SWITCH_TEXTS[name])
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Shell words; an unfinished quote leaves the text as plain words rather than losing it."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        return tuple(text.split())

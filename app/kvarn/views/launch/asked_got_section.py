@@ -1,0 +1,52 @@
+"""Each setting requested beside what the running engine reports."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHeaderView, QVBoxLayout, QWidget
+
+from kvarn.viewmodels.launch.asked_got_vm import AskedGotVm
+from kvarn.views.theme import XS
+from kvarn.views.widgets.hairline_table import HairlineTable
+from kvarn.views.widgets.labels import PlainLabel
+
+_TONES = {True: "good", False: "bad", None: "mute"}
+_SIGNS = {True: "✓ ", False: "≠ ", None: ""}
+
+
+class AskedGotSection(QWidget):
+    """Hidden until there is something to compare."""
+
+    def __init__(self, vm: AskedGotVm, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._vm = vm
+        self.table = HairlineTable(("<", "asked", "got"), "Asked and got")
+        self.table.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.table.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
+        self.problem = PlainLabel("", "warn", wrap=True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(XS)
+        layout.addWidget(PlainLabel("Asked / got", "caption"))
+        layout.addWidget(self.problem)
+        layout.addWidget(self.table)
+        vm.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the viewmodel's rows at full height."""
+        rows = self._vm.rows
+        texts = [(row.label, _short(row.asked), _SIGNS[row.agrees] + _short(row.got)) for row in rows]
+        self.table.set_rows(texts, {(number, 2): _TONES[row.agrees] for number, row in enumerate(rows)})
+        height = self.table.horizontalHeader().sizeHint().height()
+        self.table.setFixedHeight(height + self.table.verticalHeader().defaultSectionSize() * len(rows) + 2)
+        self.table.setVisible(bool(rows))
+        self.problem.setText(self._vm.problem)
+        self.problem.setVisible(bool(self._vm.problem))
+        self.setVisible(bool(rows or self._vm.problem))
+
+
+def _short(value: str) -> str:
+    """A file by its name: the narrow column would cut off just that."""
+    return value.replace("\\", "/").rpartition("/")[2] or value

@@ -1,0 +1,1 @@
+"""Charts over one shared time axis: they draw the frames they are given and compute nothing."""

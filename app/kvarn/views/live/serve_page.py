@@ -1,0 +1,118 @@
+"""The first screen: launch on the left; figures, charts and the last requests on the right."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from kvarn.viewmodels.launch.engine_vm import EngineVm
+from kvarn.viewmodels.live.live_vm import LiveVm
+from kvarn.viewmodels.live.requests_vm import COLUMNS
+from kvarn.views.live.charts.charts_card import ChartsCard
+from kvarn.views.live.headline_row import HeadlineRow
+from kvarn.views.theme import L, M
+from kvarn.views.widgets.card import Card
+from kvarn.views.widgets.error_card import ErrorCard
+from kvarn.views.widgets.hairline_table import HairlineTable
+from kvarn.views.widgets.labels import PlainLabel
+
+PANEL_WIDTH = 344
+
+
+class ServePage(QWidget):
+    """`panel` is the launch form, which scrolls on its own."""
+
+    log_wanted = Signal()
+
+    def __init__(self, panel: QWidget, engine: EngineVm, live: LiveVm, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._engine, self._live = engine, live
+        self.error = ErrorCard()
+        self.headlines = HeadlineRow()
+        self.charts = ChartsCard(live.graph, live.export)
+        self.requests = HairlineTable(COLUMNS, "Last requests")
+        self.requests.fit_columns()
+        self._why_no_requests = PlainLabel("", "mute")
+        self._arrange(panel)
+        engine.changed.connect(self._show_engine)
+        self.error.acted.connect(self.log_wanted)
+        live.graph.snapshot_ready.connect(self._show_frame)
+        live.requests.changed.connect(self._show_requests)
+        self._show_engine()
+        self._show_requests()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Space pauses the charts wherever no control wants it for itself."""
+        if event.key() == Qt.Key.Key_Space and not event.modifiers():
+            self.charts.toggle_pause()
+        else:
+            super().keyPressEvent(event)
+
+    def _show_engine(self) -> None:
+        self.charts.set_on_gpu(self._live.on_gpu)
+        failure = self._engine.failure
+        if failure is None:
+            self.error.clear()
+            return
+        words = failure.last_words[-1] if failure.last_words else ""
+        self.error.show_error(
+            failure.message,
+            failure.remedy,
+            words=words,
+            context=self._engine.context,
+            action="Show the log",
+            diagnostics=self._engine.diagnostics(),
+        )
+
+    def _show_frame(self) -> None:
+        self.headlines.show_headlines(self._live.headlines())
+        self.headlines.show_frame(self._live.graph.frame)
+        self._why_no_requests.setText(self._live.why_no_requests())
+
+    def _show_requests(self) -> None:
+        self.requests.set_rows(self._live.requests.rows, self._live.requests.roles)
+        empty = not self._live.requests.rows
+        self._why_no_requests.setVisible(empty)
+        self.requests.setVisible(not empty)
+
+    def _arrange(self, panel: QWidget) -> None:
+        panel.setFixedWidth(PANEL_WIDTH)
+        right = QWidget()
+        right.setProperty("role", "page-body")
+        column = QVBoxLayout(right)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(M)
+        column.addWidget(self.error)
+        column.addWidget(self.headlines)
+        column.addWidget(self.charts, 1)
+        column.addWidget(self._requests_card())
+        row = QHBoxLayout(self)
+        row.setContentsMargins(L, M, L, M)
+        row.setSpacing(M)
+        row.addWidget(panel)
+        row.addWidget(_scrolled(right), 1)
+
+    def _requests_card(self) -> Card:
+        card = Card("Last requests")
+        card.body.addWidget(self._why_no_requests)
+        card.body.addWidget(self.requests)
+        rows = self.requests.verticalHeader().defaultSectionSize()
+        self.requests.setFixedHeight(self.requests.horizontalHeader().sizeHint().height() + 3 * rows + 2)
+        return card
+
+
+def _scrolled(content: QWidget) -> QScrollArea:
+    area = QScrollArea()
+    area.setProperty("role", "page")
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    body = QWidget()
+    body.setProperty("role", "page-body")
+    layout = QVBoxLayout(body)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.addWidget(content)
+    area.setWidget(body)
+    return area

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kvarn import cli
+from kvarn.domain.settings import Settings
+from kvarn.services.settings_store import SettingsStore
+
+
+@pytest.fixture
+def doctor(fake_engine_dir: Path, monkeypatch):
+    monkeypatch.setenv("KVARN_ENGINE_DIR", str(fake_engine_dir))
+    return lambda *words: CliRunner().invoke(cli.app, ["doctor", *words])
+
+
+def test_the_document_names_engine_types_gpu_paths_and_port(doctor, fake_engine_dir: Path, kvarn_home: Path) -> None:
+    result = doctor("--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["engine"]["version"] == "9999 (stand-in)"
+    assert found["engine"]["bin_dir"] == str(fake_engine_dir)
+    assert {"base", "patches", "backends"} <= found["engine"].keys()
+    assert {"name": "q8_0", "block_values": 32, "block_bytes": 34, "bits_per_value": 8.5} in found["engine"]["kv_types"]
+    assert found["gpu"]["present"] is False or found["gpu"]["cards"]
+    assert found["gpu"]["present"] or found["gpu"]["reason"]
+    assert found["paths"]["state"] == str(kvarn_home / "state")
+    assert found["problems"] == [] or found["problems"][0]["code"] in {"gpu-unused", "port-taken"}
+
+
+def test_people_read_the_same_in_lines(doctor) -> None:
+    text = doctor().stdout
+    for word in ("engine", "K/V types", "q8_0 (8.5)", "GPU", "port", "state"):
+        assert word in text
+
+
+def test_a_taken_port_is_a_problem_with_owner_and_cure(doctor) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        SettingsStore().save(Settings(port=port))
+        found = json.loads(doctor("--json").stdout)
+    assert found["port"]["usable"] is False
+    problem = next(p for p in found["problems"] if p["code"] == "port-taken")
+    assert str(port) in problem["message"]
+    assert "is free" in problem["remedy"]
+
+
+def test_without_an_engine_the_rest_is_still_told_and_the_exit_code_is_one(doctor, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("KVARN_ENGINE_DIR", str(tmp_path))
+    result = doctor("--json")
+    assert result.exit_code == 1
+    assert str(tmp_path) in result.stderr
+    found = json.loads(result.stdout)
+    assert found["engine"] is None
+    assert found["problems"][0]["code"] == "no-engine"
+    assert found["paths"]
+
+
+def test_an_engine_that_does_not_answer_is_named_broken_with_its_words(doctor, tmp_path: Path, monkeypatch) -> None:
+    server = tmp_path / "llama-server"
+    server.write_text("#!/bin/sh\necho libfoo.so is missing >&2\nexit 127\n")
+    server.chmod(0o755)
+    monkeypatch.setenv("KVARN_ENGINE_DIR", str(tmp_path))
+    problem = json.loads(doctor("--json").stdout)["problems"][0]
+    assert problem["code"] == "engine-broken"
+    assert "libfoo.so is missing" in problem["message"]

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kvarn.domain.launch.asked_got import asked_got
+from kvarn.domain.launch.engine_props import props_from_json
+from kvarn.domain.launch.launch_plan import LaunchPlan, LaunchSettings
+from kvarn.domain.launch.memory_budget import MemoryBudget, MemoryKind, MemoryPart
+
+PLAN = LaunchPlan(
+    model_path=Path("/m.gguf"),
+    model_title="m",
+    mmproj=None,
+    alias="m",
+    settings=LaunchSettings(kv_k="q8_0", kv_v="q8_0", context_tokens=2048, slots=2),
+)
+STOCK = {
+    "default_generation_settings": {"n_ctx": 1024, "params": {"speculative.types": "none"}},
+    "total_slots": 2,
+    "model_alias": "m",
+    "model_path": "/m.gguf",
+    "modalities": {"vision": False},
+}
+
+
+def rows(raw: dict, budget: MemoryBudget | None = None) -> dict:
+    return {row.label: row for row in asked_got(PLAN, props_from_json(msgspec.json.encode(raw)), budget)}
+
+
+def test_a_context_the_engine_divided_is_shown_as_a_difference() -> None:
+    row = rows(STOCK)["Context per slot"]
+    assert (row.asked, row.got, row.agrees) == ("2,048", "1,024", False)
+
+
+def test_what_a_stock_engine_does_not_tell_is_neither_right_nor_wrong() -> None:
+    row = rows(STOCK)["K type"]
+    assert (row.got, row.agrees) == ("not told", None)
+
+
+def test_our_engine_tells_types_and_bytes_and_they_are_compared() -> None:
+    part = MemoryPart(kind=MemoryKind.KV, label="KV", bytes=1000, exact=True)
+    budget = MemoryBudget(parts=(part,), free_bytes=None)
+    told = STOCK | {
+        "kvarn": {"cache_type_k": "q8_0", "cache_type_v": "f16", "kv_bytes": 1000, "flash_attn": True, "draft": None}
+    }
+    got = rows(told, budget)
+    assert got["K type"].agrees is True
+    assert got["V type"].agrees is False
+    assert got["KV cache bytes"].agrees is True
+    assert (got["Flash attention"].asked, got["Flash attention"].got) == ("auto", "on")
+
+
+@pytest.mark.parametrize("raw", [{}, {"total_slots": "two", "kvarn": [], "default_generation_settings": None}])
+def test_odd_answers_become_absences(raw: dict) -> None:
+    assert rows(raw)["Slots"].agrees is None
+
+
+def test_an_answer_that_is_no_object_is_an_error() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        props_from_json(b"[]")

@@ -1,0 +1,394 @@
+"""The stories of an engine's life, told with a real child program."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from kvarn.domain.launch.engine_build import EngineBuild
+from kvarn.domain.launch.engine_status import EnginePhase, EngineStatus
+from kvarn.domain.launch.restart_policy import RestartPolicy
+from kvarn.services import paths
+from kvarn.services.launch.supervisor import Supervisor
+
+READY, FAILED, STOPPED = EnginePhase.READY, EnginePhase.FAILED, EnginePhase.STOPPED
+LOADING, STOPPING, RESTARTING = EnginePhase.LOADING, EnginePhase.STOPPING, EnginePhase.RESTARTING
+
+
+def until(supervisor: Supervisor, *phases: EnginePhase, timeout_s: float = 10.0) -> EngineStatus:
+    return supervisor.wait_for(lambda status: status.phase in phases, timeout_s)
+
+
+def serve(supervisor: Supervisor, plan, build) -> EngineStatus:
+    assert supervisor.launch(plan, build)
+    status = until(supervisor, READY, FAILED)
+    assert status.phase is READY, status.report
+    return status
+
+
+def is_gone(process: psutil.Process) -> bool:
+    """Also true for a zombie that only its new parent, the system, has yet to reap."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_a_launch_becomes_an_endpoint_and_stop_ends_it(supervisor, make_plan, fake_build, recorder) -> None:
+    status = serve(supervisor, make_plan(), fake_build)
+    assert httpx.get(f"{status.endpoint}/models", trust_env=False).json()["data"][0]["id"] == "ours"
+    supervisor.stop()
+    ended = until(supervisor, STOPPED)
+    assert ended.report is not None
+    assert ended.report.kind == "stopped"
+    assert not psutil.pid_exists(status.pid)
+    assert recorder.phases == ["starting", "loading", "ready", "stopping", "stopped"]
+
+
+def test_launch_pressed_twice_is_one_launch(supervisor, make_plan, fake_build, recorder) -> None:
+    plan = make_plan("--fake-startup-delay-s", "0.3")
+    assert [supervisor.launch(plan, fake_build) for _ in range(5)] == [True, False, False, False, False]
+    until(supervisor, READY)
+    assert supervisor.launch(plan, fake_build) is False
+    assert len(psutil.Process().children()) == 1
+    assert recorder.phases.count(EnginePhase.STARTING) == 1
+
+
+def test_two_threads_pressing_launch_at_once_make_one_launch(supervisor, make_plan, fake_build) -> None:
+    together, answers = threading.Barrier(4), []
+
+    def press() -> None:
+        together.wait()
+        answers.append(supervisor.launch(make_plan(), fake_build))
+
+    threads = [threading.Thread(target=press) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [False, False, False, True]
+
+
+def test_stop_while_loading_ends_the_child_and_ends_stopped(supervisor, make_plan, fake_build) -> None:
+    supervisor.launch(make_plan("--fake-never-ready", "1"), fake_build)
+    pid = until(supervisor, LOADING).pid
+    supervisor.stop()
+    assert until(supervisor, STOPPED, FAILED).phase is STOPPED
+    assert not psutil.pid_exists(pid)
+
+
+def test_stop_right_after_launch_leaves_nothing(supervisor, make_plan, fake_build) -> None:
+    supervisor.launch(make_plan(), fake_build)
+    supervisor.stop()
+    supervisor.wait_for(lambda status: status.phase is STOPPED and status.plan is not None, 5)
+    assert psutil.Process().children() == []
+
+
+def test_a_launch_pressed_right_after_stop_is_not_stopped_by_it(supervisor, make_plan, fake_build) -> None:
+    supervisor.stop()
+    serve(supervisor, make_plan(), fake_build)
+    supervisor.stop()
+    until(supervisor, STOPPED)
+    supervisor.stop()
+    serve(supervisor, make_plan(), fake_build)
+
+
+def test_stop_with_nothing_running_and_stop_twice_are_harmless(supervisor, make_plan, fake_build, recorder) -> None:
+    supervisor.stop()
+    serve(supervisor, make_plan(), fake_build)
+    for _ in range(3):
+        supervisor.stop()
+    until(supervisor, STOPPED)
+    assert recorder.phases.count(STOPPING) == 1
+
+
+def test_an_engine_that_ignores_the_polite_request_is_ended_by_force(supervisor, make_plan, fake_build) -> None:
+    status = serve(supervisor, make_plan("--fake-ignore-term", "1"), fake_build)
+    begun = time.monotonic()
+    supervisor.stop()
+    ended = until(supervisor, STOPPED)
+    assert time.monotonic() - begun < 3
+    assert ended.report is not None
+    assert "by force" in ended.report.message
+    assert not psutil.pid_exists(status.pid)
+
+
+def test_what_the_engine_started_itself_ends_with_it(supervisor, make_plan, fake_build) -> None:
+    status = serve(supervisor, make_plan("--fake-grandchild", "1"), fake_build)
+    grandchild = psutil.Process(status.pid).children()[0]
+    supervisor.stop()
+    until(supervisor, STOPPED)
+    assert is_gone(grandchild)
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "signal_name"),
+    [("3", "crashed", None), ("SEGV", "bad-model", "SIGSEGV"), ("ABRT", "bad-model", "SIGABRT")],
+)
+def test_a_death_during_load_is_noticed_within_a_second_and_explained(
+    supervisor, make_plan, fake_build, how: str, kind: str, signal_name: str | None
+) -> None:
+    plan = make_plan("--fake-exit", how, "--fake-say", "E something went wrong", "--fake-startup-delay-s", "0.5")
+    supervisor.launch(plan, fake_build)
+    pid = until(supervisor, LOADING).pid
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.005)
+    died = time.monotonic()
+    report = until(supervisor, FAILED).report
+    assert time.monotonic() - died < 1
+    assert report is not None
+    assert (report.kind, report.signal) == (kind, signal_name)
+    assert "E something went wrong" in report.last_words
+
+
+def test_a_good_launch_works_right_after_a_failed_one(supervisor, make_plan, fake_build) -> None:
+    supervisor.launch(make_plan("--fake-exit", "1"), fake_build)
+    until(supervisor, FAILED)
+    serve(supervisor, make_plan(), fake_build)
+
+
+def test_out_of_memory_says_so_and_what_to_do(supervisor, make_plan, fake_build) -> None:
+    supervisor.launch(make_plan("--fake-oom", "1"), fake_build)
+    report = until(supervisor, FAILED).report
+    assert report is not None
+    assert report.kind == "out-of-memory"
+    assert "smaller" in report.remedy
+
+
+def test_a_cache_type_this_engine_lacks_is_named(supervisor, make_plan, fake_build) -> None:
+    supervisor.launch(make_plan(kv_k="tbq4_0"), fake_build)
+    report = until(supervisor, FAILED).report
+    assert report is not None
+    assert report.kind == "unknown-kv-type"
+
+
+def test_a_death_in_mid_answer_is_a_crash_with_the_signal(supervisor, make_plan, fake_build) -> None:
+    status = serve(supervisor, make_plan("--fake-die-mid-answer", "1"), fake_build)
+    body = {"messages": [], "stream": True}
+    with pytest.raises(httpx.HTTPError):
+        httpx.post(f"{status.endpoint}/chat/completions", json=body, trust_env=False)
+    report = until(supervisor, FAILED).report
+    assert report is not None
+    assert (report.kind, report.signal) == ("crashed", "SIGABRT")
+
+
+def test_a_kill_from_outside_is_told_as_a_kill(supervisor, make_plan, fake_build) -> None:
+    status = serve(supervisor, make_plan(), fake_build)
+    os.kill(status.pid, signal.SIGKILL)
+    report = until(supervisor, FAILED).report
+    assert report is not None
+    assert report.kind == "killed"
+
+
+def test_trouble_overcome_while_loading_does_not_explain_a_later_end(supervisor, make_plan, fake_build) -> None:
+    plan = make_plan("--fake-say", "E cudaMalloc failed: out of memory", "--fake-startup-delay-s", "0.3")
+    status = serve(supervisor, plan, fake_build)
+    os.kill(status.pid, signal.SIGSEGV)
+    report = until(supervisor, FAILED).report
+    assert report is not None
+    assert report.kind == "crashed"
+
+
+def test_a_crash_while_serving_restarts_with_pauses_and_gives_up(
+    make_supervisor, make_plan, fake_build, recorder
+) -> None:
+    supervisor = make_supervisor(restart_policy=RestartPolicy(pauses_s=(0.05, 0.1)))
+    supervisor.launch(make_plan("--fake-die-after-s", "0.2"), fake_build)
+    status = until(supervisor, FAILED, timeout_s=20)
+    assert status.restarts == 2
+    assert recorder.phases.count(READY) == 3
+    assert recorder.phases.count(RESTARTING) == 2
+
+
+def test_stop_while_waiting_for_a_restart_ends_it(make_supervisor, make_plan, fake_build) -> None:
+    supervisor = make_supervisor(restart_policy=RestartPolicy(pauses_s=(60.0,)))
+    serve(supervisor, make_plan("--fake-die-after-s", "0.1"), fake_build)
+    until(supervisor, RESTARTING)
+    supervisor.stop()
+    assert until(supervisor, STOPPED).report is not None
+
+
+def test_a_load_that_shows_no_life_is_ended_with_the_reason(make_supervisor, make_plan, fake_build) -> None:
+    supervisor = make_supervisor(stall_s=0.8)
+    supervisor.launch(make_plan("--fake-never-ready", "1"), fake_build)
+    report = until(supervisor, FAILED).report
+    assert report is not None
+    assert report.kind == "load-stalled"
+
+
+@pytest.mark.parametrize("life", ["--fake-load-log-s", "--fake-load-busy"])
+def test_a_slow_load_that_logs_or_computes_is_left_alone(make_supervisor, make_plan, fake_build, life: str) -> None:
+    supervisor = make_supervisor(stall_s=0.8)
+    serve(supervisor, make_plan(life, "0.2", "--fake-startup-delay-s", "2.5"), fake_build)
+
+
+class CrankedClock:
+    """Monotonic time that jumps only when told."""
+
+    def __init__(self) -> None:
+        self.jumped = 0.0
+
+    def now(self) -> float:
+        return time.monotonic() + self.jumped
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def test_a_suspended_machine_is_not_a_silent_engine(make_supervisor, make_plan, fake_build) -> None:
+    clock = CrankedClock()
+    supervisor = make_supervisor(clock=clock, stall_s=60)
+    supervisor.launch(make_plan("--fake-startup-delay-s", "1"), fake_build)
+    until(supervisor, LOADING)
+    clock.jumped = 8 * 3600.0
+    assert until(supervisor, READY, FAILED).phase is READY
+
+
+def test_a_flood_of_fifty_megabytes_neither_blocks_nor_fills_memory(
+    make_supervisor, make_plan, fake_build, recorder
+) -> None:
+    def slow_reader(source: str, line: str) -> None:
+        recorder.on_log(source, "")
+        time.sleep(0.0005)
+
+    before = psutil.Process().memory_info().rss
+    supervisor = make_supervisor(on_log=slow_reader)
+    begun = time.monotonic()
+    status = serve(supervisor, make_plan("--fake-flood-bytes", str(50 << 20)), fake_build)
+    body = {"messages": [], "max_tokens": 2}
+    assert httpx.post(f"{status.endpoint}/chat/completions", json=body, trust_env=False, timeout=10).status_code == 200
+    assert time.monotonic() - begun < 10
+    assert psutil.Process().memory_info().rss - before < 120 << 20
+
+
+def test_output_that_is_no_text_is_survived(supervisor, make_plan, fake_build, recorder) -> None:
+    serve(supervisor, make_plan("--fake-garbage", "1"), fake_build)
+    supervisor.stop()
+    until(supervisor, STOPPED)
+    assert any("�" in line for line in recorder.lines)
+    assert max(map(len, recorder.lines)) < 10_000
+
+
+def test_closing_while_loading_leaves_no_child_and_no_thread(make_supervisor, make_plan, fake_build) -> None:
+    supervisor = make_supervisor()
+    supervisor.launch(make_plan("--fake-never-ready", "1", "--fake-ignore-term", "1"), fake_build)
+    until(supervisor, LOADING)
+    begun = time.monotonic()
+    supervisor.close()
+    assert time.monotonic() - begun < 3
+    assert psutil.Process().children() == []
+    assert not [t for t in threading.enumerate() if t.name.startswith("engine")]
+    assert supervisor.launch(make_plan(), fake_build) is False
+
+
+def test_closing_right_after_launch_leaves_nothing(make_supervisor, make_plan, fake_build) -> None:
+    supervisor = make_supervisor()
+    supervisor.launch(make_plan(), fake_build)
+    supervisor.close()
+    assert psutil.Process().children() == []
+
+
+def test_a_missing_engine_program_is_a_sentence(supervisor, make_plan, fake_build, tmp_path: Path) -> None:
+    broken = tmp_path / "llama-server"
+    broken.write_bytes(b"\x7fELF nonsense")
+    broken.chmod(0o755)
+    build = EngineBuild(server=broken, bin_dir=tmp_path, base="", version="", is_kvarn=False)
+    supervisor.launch(make_plan(), build)
+    report = until(supervisor, FAILED).report
+    assert report is not None
+    assert report.kind == "engine-missing"
+    assert "Exec format error" in report.message
+
+
+def test_the_key_is_in_no_argument_no_log_no_environment_and_its_file_is_gone(
+    supervisor, make_plan, fake_build, recorder, monkeypatch
+) -> None:
+    key = "kv-very-secret-word"
+    monkeypatch.setenv("KVARN_API_KEY", key)
+    monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "17")
+    monkeypatch.setenv("FAKE_SAY", f"I srv init: api_keys: ****{key[-4:]} and {key}")
+    plan = make_plan("--fake-startup-delay-s", "0.5")
+    supervisor.launch(plan, fake_build, key)
+    engine = psutil.Process(until(supervisor, LOADING).pid)
+    time.sleep(0.2)
+    key_files = list((paths.state_dir() / "engines").glob("key-*"))
+    assert [oct(path.stat().st_mode & 0o777) for path in key_files] == ["0o600"]
+    status = until(supervisor, READY)
+    assert key not in " ".join(engine.cmdline())
+    assert "KVARN_API_KEY" not in engine.environ()
+    assert "LLAMA_ARG_CTX_SIZE" not in engine.environ()
+    assert httpx.get(f"{status.endpoint}/models", trust_env=False).status_code == 401
+    answer = httpx.get(f"{status.endpoint}/models", headers={"Authorization": f"Bearer {key}"}, trust_env=False)
+    assert answer.status_code == 200
+    assert not key_files[0].exists()
+    supervisor.stop()
+    ended = until(supervisor, STOPPED)
+    assert key not in "\n".join(recorder.lines)
+    assert key[-4:] not in "\n".join(recorder.lines)
+    assert key not in repr(ended)
+
+
+def test_a_taken_port_is_refused_with_its_owner_before_anything_starts(
+    supervisor, make_plan, fake_build, make_supervisor, recorder
+) -> None:
+    serve(make_supervisor(), make_plan(), fake_build)
+    recorder.phases.clear()
+    supervisor.launch(make_plan(), fake_build)
+    report = until(supervisor, FAILED, timeout_s=3).report
+    assert report is not None
+    assert report.kind == "port-taken"
+    assert "(process " in report.message
+    assert "is free" in report.remedy
+    assert LOADING not in recorder.phases
+
+
+def test_an_answer_under_another_name_is_not_taken_for_ours(
+    make_supervisor, make_plan, fake_build, monkeypatch
+) -> None:
+    monkeypatch.setattr("kvarn.services.launch.readiness._STRANGER_S", 0.3)
+    supervisor = make_supervisor()
+    supervisor.launch(make_plan("--fake-alias", "somebody-elses-model"), fake_build)
+    report = until(supervisor, FAILED).report
+    assert report is not None
+    assert report.kind == "port-taken"
+
+
+def test_a_subscriber_that_fails_does_not_stop_the_engine_or_the_others(
+    supervisor, make_plan, fake_build, caplog
+) -> None:
+    def broken(status: EngineStatus) -> None:
+        raise RuntimeError("no")
+
+    seen: list[EnginePhase] = []
+    supervisor.subscribe(broken)
+    unsubscribe = supervisor.subscribe(lambda status: seen.append(status.phase))
+    serve(supervisor, make_plan(), fake_build)
+    unsubscribe()
+    assert {EnginePhase.STARTING, LOADING} <= set(seen)
+    supervisor.stop()
+    until(supervisor, STOPPED)
+    assert STOPPED not in seen
+    failures = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert failures
+    for record in failures:
+        record.expected = True
+
+
+def test_the_next_load_waits_until_memory_has_settled_but_not_for_ever(make_supervisor, make_plan, fake_build) -> None:
+    growing = iter(range(0, 1 << 50, 1 << 30))
+    supervisor = make_supervisor(read_free=lambda: (next(growing),))
+    serve(supervisor, make_plan(), fake_build)
+    supervisor.stop()
+    until(supervisor, STOPPED)
+    begun = time.monotonic()
+    supervisor.launch(make_plan(), fake_build)
+    until(supervisor, LOADING)
+    assert 4 < time.monotonic() - begun < 8

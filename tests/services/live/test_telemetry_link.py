@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kvarn.domain.live import quantities as q
+from kvarn.domain.live.snapshot import snapshot
+from kvarn.services.clock import SystemClock
+from kvarn.services.live.engine_feed import TroubleKind
+from kvarn.services.live.gpu_probe import GpuProbe
+from kvarn.services.live.polling_feed import REQUESTS, root_of
+from kvarn.services.live.request_log import RequestLog
+from kvarn.services.live.telemetry_link import TelemetryLink
+from kvarn.services.live.telemetry_store import TelemetryStore
+
+
+class Rig:
+    """A link with its store and requests."""
+
+    def __init__(self, gpu: GpuProbe | None = None) -> None:
+        self.store, self.requests = TelemetryStore(capacity=4096), RequestLog()
+        self.link = TelemetryLink(self.store, self.requests, clock=SystemClock(), gpu_probe=gpu)
+
+    def until(self, condition, seconds: float = 10) -> None:
+        end = time.monotonic() + seconds
+        while not condition() and time.monotonic() < end:
+            time.sleep(0.02)
+        assert condition(), self.link.state
+
+    def values(self, name: str) -> list[float]:
+        return self.store.window(name, -math.inf, math.inf)[1].tolist()
+
+
+@pytest.fixture
+def rig():
+    rig = Rig()
+    yield rig
+    rig.link.close()
+
+
+def ask(engine, **body) -> threading.Thread:
+    body = {"messages": [{"role": "user", "content": "hello " * 40}]} | body
+    thread = threading.Thread(target=engine.answer, kwargs=body)
+    thread.start()
+    return thread
+
+
+def test_an_answer_is_watched_live_and_its_end_is_a_gap(rig, fake_engine):
+    engine = fake_engine("--metrics", "--slots", token_s=0.02)
+    rig.link.attach(engine.url + "/v1", engine.pid)
+    rig.until(lambda: rig.link.state.connected)
+    asking = ask(engine, max_tokens=150)
+    rig.until(lambda: rig.store.latest(q.DECODE_TOK_PER_S) is not None)
+    now = snapshot(rig.store, time.monotonic())
+    assert now.requests_processing == 1
+    assert not now.is_idle
+    assert now.engine_rss_bytes > 1_000_000
+    asking.join()
+    rig.until(lambda: snapshot(rig.store, time.monotonic()).is_idle)
+    speeds = [v for v in rig.values(q.DECODE_TOK_PER_S) if not math.isnan(v)]
+    assert speeds
+    assert max(speeds) <= 50 * 1.15
+    assert rig.store.latest(q.DECODE_TOK_PER_S) is None
+    assert snapshot(rig.store, time.monotonic()).last_decode_tok_per_s == speeds[-1]
+
+
+def test_our_requests_carry_the_key_and_a_wrong_one_is_not_called_down(rig, fake_engine, tmp_path):
+    (tmp_path / "key").write_text("right-key\n")
+    engine = fake_engine("--metrics", "--api-key-file", str(tmp_path / "key"))
+    rig.link.attach(engine.url, engine.pid, "wrong-key")
+    rig.until(lambda: rig.link.state.trouble is TroubleKind.WRONG_KEY)
+    assert "wrong key" in rig.link.state.reason
+    assert "right-key" not in rig.link.state.reason
+    rig.link.attach(engine.url, engine.pid, "right-key")
+    rig.until(lambda: rig.link.state.connected)
+    assert rig.link.state.reason == ""
+
+
+def test_an_engine_that_dies_leaves_a_gap_and_a_sentence_and_its_successor_is_found(rig, fake_engine):
+    first = fake_engine("--metrics")
+    rig.link.attach(first.url, first.pid)
+    rig.until(lambda: rig.store.latest(q.REQUESTS_PROCESSING) == 0)
+    first.end()
+    rig.until(lambda: rig.link.state.trouble is TroubleKind.UNREACHABLE)
+    assert "cannot be reached" in rig.link.state.reason
+    assert rig.store.latest(q.REQUESTS_PROCESSING) is None
+    rig.until(lambda: rig.store.latest(q.ENGINE_RSS_BYTES) is None)
+    second = fake_engine("--metrics")
+    rig.link.attach(second.url, second.pid)
+    rig.until(lambda: rig.store.latest(q.REQUESTS_PROCESSING) == 0)
+    assert sum(math.isnan(v) for v in rig.values(q.REQUESTS_PROCESSING)) == 1
+
+
+def test_an_engine_still_loading_is_called_loading(rig, fake_engine):
+    engine = fake_engine("--metrics", ready=False, never_ready=1)
+    rig.link.attach(engine.url, engine.pid)
+    rig.until(lambda: rig.link.state.trouble is TroubleKind.LOADING)
+
+
+def test_a_stock_engine_without_metrics_says_which_quantities_are_missing_and_why(rig, fake_engine):
+    engine = fake_engine()
+    rig.link.attach(engine.url, engine.pid)
+    rig.until(lambda: rig.link.state.connected)
+    absent = rig.link.state.absent
+    assert absent[q.GRAPH_BUILT] == "this engine was started without --metrics"
+    assert REQUESTS in absent
+    assert q.DECODE_TOK_PER_S not in absent
+    assert rig.store.latest(q.REQUESTS_PROCESSING) == 0
+
+
+def test_graph_counts_a_stock_engine_lacks_are_absent_with_the_reason_and_never_zero(rig, fake_engine):
+    engine = fake_engine("--metrics")
+    rig.link.attach(engine.url, engine.pid)
+    rig.until(lambda: rig.link.state.connected)
+    assert "does not count graph builds" in rig.link.state.absent[q.GRAPH_BUILT]
+    assert snapshot(rig.store, time.monotonic()).graph_builds_per_min is None
+    assert rig.values(q.GRAPH_BUILT) == []
+
+
+@pytest.mark.parametrize(("kind", "is_dropped"), [("nan", True), ("huge", True), ("reset", False), ("zero", False)])
+def test_broken_counters_are_dropped_and_counted_and_never_drawn(rig, fake_engine, kind, is_dropped):
+    engine = fake_engine("--metrics", metrics=kind)
+    rig.link.attach(engine.url, engine.pid)
+    rig.until(lambda: rig.link.state.frames >= 5)
+    assert (rig.link.state.dropped_values > 0) is is_dropped
+    assert [v for v in rig.values(q.DECODE_TOK_PER_S) if not math.isnan(v)] == []
+    assert rig.store.latest(q.REQUESTS_PROCESSING) == 0
+
+
+def test_detaching_ends_the_lines_and_the_machine_is_read_on(rig, fake_engine):
+    engine = fake_engine("--metrics")
+    rig.link.attach(engine.url, engine.pid)
+    rig.until(lambda: rig.link.state.connected)
+    rig.link.detach()
+    rig.until(lambda: not rig.link.state.attached)
+    assert rig.store.latest(q.REQUESTS_PROCESSING) is None
+    count = len(rig.values(q.SYSTEM_RAM_USED_BYTES))
+    rig.until(lambda: len(rig.values(q.SYSTEM_RAM_USED_BYTES)) > count)
+
+
+def test_attach_detach_and_close_return_at_once_while_an_engine_stays_silent(rig):
+    import socket
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        rig.link.attach(f"http://127.0.0.1:{silent.getsockname()[1]}", 1)
+        time.sleep(0.3)
+        begun = time.monotonic()
+        rig.link.detach()
+        assert time.monotonic() - begun < 0.1
+        rig.link.close()
+        assert time.monotonic() - begun < 3.2
+
+
+def test_gpu_readings_of_all_cards_are_summed_and_a_missing_driver_is_a_reason(monkeypatch):
+    monkeypatch.setenv("FAKE_NVML", "two")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "fakes" / "fake_nvml"))
+    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+    rig = Rig(GpuProbe())
+    rig.link.start()
+    try:
+        rig.until(lambda: rig.store.latest(q.VRAM_USED_BYTES) is not None)
+        assert rig.store.latest(q.VRAM_USED_BYTES) == 7 * (1 << 30)
+        assert rig.store.latest(q.GPU_UTIL_PERCENT) == 38
+        assert rig.store.latest(q.GPU_POWER_W) == 225
+        assert len(rig.link.state.gpus) == 2
+    finally:
+        rig.link.close()
+        sys.modules.pop("pynvml", None)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "root"),
+    [
+        ("http://127.0.0.1:5827/v1", "http://127.0.0.1:5827"),
+        ("http://0.0.0.0:5827/v1/", "http://127.0.0.1:5827"),
+        ("http://localhost:5827", "http://localhost:5827"),
+    ],
+)
+def test_the_root_of_an_endpoint_is_one_that_can_be_connected_to(endpoint, root):
+    assert root_of(endpoint) == root
