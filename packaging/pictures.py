@@ -61,9 +61,9 @@ def ask(endpoint: str, prompt: str, tokens: int) -> None:
 def converse(endpoint: str) -> None:
     """One after the other, then two at a time, with pauses as people make them."""
     for number, prompt in enumerate(PROMPTS):
-        ask(endpoint, prompt, 90 + 60 * number)
+        ask(endpoint, prompt, 60 + 30 * number)
         time.sleep(2.5)
-    last = [threading.Thread(target=ask, args=(endpoint, prompt, 400)) for prompt in PROMPTS[2:]]
+    last = [threading.Thread(target=ask, args=(endpoint, prompt, 300)) for prompt in PROMPTS[2:]]
     for thread in last:
         thread.start()
     for thread in last:
@@ -93,7 +93,7 @@ def main() -> None:
     wait_for("the engine", lambda: console.engine.status.phase in {EnginePhase.READY, EnginePhase.FAILED})
     talk = threading.Thread(target=converse, args=(console.engine.endpoint or "",), daemon=True)
     talk.start()
-    wait_for("the last two answers", lambda: (console.live.graph.snapshot.requests_processing or 0) >= 2, 300)
+    wait_for("the last two answers", lambda: (console.live.graph.snapshot.requests_processing or 0) >= 2, 900)
     spin(2.5)
     take(console, ThemeChoice.LIGHT, "serve-light.png")
     take(console, ThemeChoice.DARK, "serve-dark.png")

@@ -11,8 +11,13 @@ import threading
 import time
 from pathlib import Path
 
+import hypothesis
 import psutil
 import pytest
+
+# A busy machine is not a defect: a slow example must not fail a property.
+hypothesis.settings.register_profile("kvarn", deadline=None)
+hypothesis.settings.load_profile("kvarn")
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 

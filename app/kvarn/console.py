@@ -171,14 +171,14 @@ class Console(QObject):
         self.logs = LogVm(s.log, now_s=s.clock.now)
 
     def _make_window(self) -> MainWindow:
-        panel = LaunchPanel(
+        self.panel = LaunchPanel(
             self.launch,
             library=self.library,
             budget=self.budget,
             profiles=self.profiles,
             asked_got=self.asked_got,
         )
-        self.serve_page = ServePage(panel, self.engine, self.live)
+        self.serve_page = ServePage(self.panel, self.engine, self.live)
         self.library_page = LibraryPage(self.library)
         pages = (
             Page("Serve", "serve", self.serve_page),

@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "app"), str(ROOT / "tests")]
 
 from gguf_maker import STR, GgufMaker  # noqa: E402
-
 from kvarn.domain.settings import Settings  # noqa: E402
 from kvarn.services.library.catalog import ModelCatalog, scan_now  # noqa: E402
 from kvarn.services.library.header_reader import HeaderReader  # noqa: E402

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from gguf_maker import GgufMaker
 from typer.testing import CliRunner
 
+from gguf_maker import GgufMaker
 from kvarn.cli import app
 from kvarn.domain.errors import EngineNotFoundError, ModelNotFoundError
 from kvarn.domain.launch.decode_speed import DecodeMeasurement

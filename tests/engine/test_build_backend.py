@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from kvarn_engine import cuda, locations, pin, series, source_tree
 
 BACKEND = Path(pin.__file__).parents[1]

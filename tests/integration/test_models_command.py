@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from gguf_maker import GgufMaker, write_shards
 
 import kvarn
+from gguf_maker import GgufMaker, write_shards
 from kvarn.services.paths import config_dir
 from kvarn.services.settings_store import SettingsStore
 

@@ -32,8 +32,9 @@ class Watched(main.Console):
             self._look.stop()
             closed_s.append(time.monotonic())
             self.window.close()
-        elif self.launch.can_launch and not self.engine.status.is_active and moment != "scan":
+        elif self.launch.settings.port != port:
             self.launch.edit(port=port, context_tokens=512)
+        elif self.launch.can_launch and not self.engine.status.is_active and moment != "scan":
             self.launch.launch()
 
 

@@ -37,7 +37,7 @@ def console(qapp: QApplication, fake_engine_dir: Path, monkeypatch: pytest.Monke
 
 
 def ready_to_launch(qtbot, console: Console) -> None:
-    qtbot.waitUntil(lambda: console.launch.can_launch, timeout=60_000)
+    qtbot.waitUntil(lambda: bool(console.launch.build and console.launch.draft.model), timeout=60_000)
     console.launch.edit(port=next_free_port("127.0.0.1", 20_000 + os.getpid() % 10_000), context_tokens=512)
     qtbot.waitUntil(lambda: console.launch.can_launch, timeout=20_000)
 
@@ -100,8 +100,6 @@ def test_space_pauses_the_charts_unless_a_button_wants_it(qtbot, console: Consol
     assert console.live.graph.is_paused
 
 
-# The offscreen platform has no stacking order.
-@pytest.mark.qt_log_ignore("does not support raise")
 def test_minimised_and_hidden_windows_let_the_timers_rest(qtbot, console: Console) -> None:
     assert console.live.graph.is_running
     console.window.showMinimized()
@@ -148,7 +146,7 @@ def test_closing_at_any_moment_ends_with_0_within_3_s_and_nothing_left(
         text=True,
         timeout=60,
     )
-    noise = [line for line in done.stderr.splitlines() if "propagateSizeHints" not in line]
+    noise = [line for line in done.stderr.splitlines() if "This plugin does not support" not in line]
     assert (done.returncode, noise) == (0, [])
     assert float(done.stdout.split()[-1]) < 3.0
     left = [p for p in psutil.process_iter(["cmdline"]) if str(port) in (p.info["cmdline"] or [])]

@@ -31,7 +31,12 @@ from kvarn.services.live.telemetry_store import TelemetryStore
 
 TICK_S = 0.2
 _LINES_A_TICK = 2000
-_STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+
+
+def _stop_signals() -> list[signal.Signals]:
+    """What ends a run. `nohup` has SIGHUP ignored, and means it."""
+    known = [signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
+    return [s for s in known if s.name != "SIGHUP" or signal.getsignal(s) is not signal.SIG_IGN]
 
 
 class ServeLoop:
@@ -140,8 +145,7 @@ class ServeLoop:
         def stop(number: int, frame: FrameType | None) -> None:
             self._supervisor.stop()
 
-        numbers = [getattr(signal, name) for name in _STOP_SIGNALS if hasattr(signal, name)]
-        before = {number: signal.signal(number, stop) for number in numbers}
+        before = {number: signal.signal(number, stop) for number in _stop_signals()}
         try:
             yield
         finally:

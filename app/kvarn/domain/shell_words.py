@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterable
 
@@ -16,5 +15,8 @@ def _quoted(word: str) -> str:
     if not any(0xDC80 <= ord(c) <= 0xDCFF for c in word):
         return shlex.quote(word)
     # A window's text cannot hold such bytes; $'…' spells them.
-    spelled = "".join(chr(b) if 0x20 <= b < 0x7F and b not in b"'\\" else f"\\x{b:02x}" for b in os.fsencode(word))
+    spelled = "".join(
+        chr(b) if 0x20 <= b < 0x7F and b not in b"'\\" else f"\\x{b:02x}"
+        for b in word.encode("utf-8", "surrogateescape")
+    )
     return f"$'{spelled}'"

@@ -24,6 +24,7 @@ QLabel { color: $ink; background: transparent; }
 QLabel[role="mute"], QLabel[role="caption"], QLabel[role="figure-unit"] { color: $mute; }
 QLabel[role="chart-caption"] { color: $mute; background: $card; padding: 0 8px; }
 QLabel[role="good"] { color: $good; } QLabel[role="warn"] { color: $warn; } QLabel[role="bad"] { color: $bad; }
+QLabel[role="code"] { color: $mute; font-family: "JetBrains Mono", "Noto Sans Mono", "DejaVu Sans Mono", monospace; }
 QLabel[role="title"] { font-weight: 600; }
 QLabel[role="chip"] { background: $chip; border-radius: 9px; padding: 1px 8px; }
 QLabel:disabled { color: $mute; }

@@ -17,7 +17,7 @@ from kvarn.views.style_sheet import style_sheet
 XS, S, M, L, XL = 4, 8, 12, 16, 24
 """The spacing scale in device-independent pixels; layouts use nothing else."""
 
-_ICON_SIZES = (16, 20, 24, 32, 48, 64, 128, 256)
+_ICON_SIZES = (16, 24, 32, 48)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from gguf_maker import GgufMaker
 from known_models import TYPES, dense, entry, facts
-
 from kvarn.domain.launch import architectures as arch
 from kvarn.domain.launch.attention_layout import AttentionLayout, UnknownLayout, attention_layout
 from kvarn.domain.launch.estimate import estimate_budget

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from known_models import (
     DEEPSEEK_V3,
     GEMMA3_4B,
@@ -19,7 +20,6 @@ from known_models import (
     entry,
     facts,
 )
-
 from kvarn.domain.launch.check_access import is_loopback
 from kvarn.domain.launch.check_draft import Planning, check_draft
 from kvarn.domain.launch.launch_plan import FlashAttention, LaunchDraft, LaunchSettings, PlanProblem, Severity

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from known_models import GEMMA3_4B, LLAMA31_8B, QWEN36_27B, SMOLLM2, TYPES, dense, entry, tensors
 
+from known_models import GEMMA3_4B, LLAMA31_8B, QWEN36_27B, SMOLLM2, TYPES, dense, entry, tensors
 from kvarn.domain.launch.decode_speed import Calibration, DecodeMeasurement, predict_decode, step_bytes
 from kvarn.domain.launch.launch_plan import LaunchSettings
 

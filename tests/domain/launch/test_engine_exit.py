@@ -85,6 +85,10 @@ def test_a_kill_names_the_kernel_when_that_is_known(kernel_killed: bool | None, 
     assert said in report.message
 
 
+def test_a_crash_is_not_blamed_on_memory_because_some_other_program_ran_out_of_it() -> None:
+    assert explain(exit_code=None, signal="SIGSEGV", was_ready=True, kernel_killed=True).kind == "crashed"
+
+
 def test_a_polite_signal_from_elsewhere_is_told_as_such() -> None:
     assert "SIGTERM" in explain(exit_code=None, signal="SIGTERM", was_ready=True).message
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from known_models import GEMMA3_4B, GEMMA4_31B, GPT_OSS_20B, QWEN36_27B, SMOLLM2, TYPES, dense, entry
 
+from known_models import GEMMA3_4B, GEMMA4_31B, GPT_OSS_20B, QWEN36_27B, SMOLLM2, TYPES, dense, entry
 from kvarn.domain.launch.attention_layout import attention_layout
 from kvarn.domain.launch.check_draft import check_draft
 from kvarn.domain.launch.decode_speed import step_bytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from known_models import GEMMA3_4B, LLAMA31_8B, MIB, TYPES, dense, entry, tensors
 
+from known_models import GEMMA3_4B, LLAMA31_8B, MIB, TYPES, dense, entry, tensors
 from kvarn.domain.launch.estimate import estimate_budget
 from kvarn.domain.launch.fit_context import fit_problem, largest_context
 from kvarn.domain.launch.launch_plan import LaunchSettings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from known_models import (
     DEEPSEEK_V2_LITE,
     DEEPSEEK_V3,
@@ -18,7 +19,6 @@ from known_models import (
     TYPES,
     entry,
 )
-
 from kvarn.domain.launch.estimate import estimate_budget
 from kvarn.domain.launch.launch_plan import LaunchSettings
 from kvarn.domain.launch.memory_budget import MemoryKind

@@ -13,7 +13,8 @@ ONE = {
     "id_slot": 0,
     "finished_unix_ms": 1_796_000_000_000,
     "finish": "limit",
-    "prompt_n": 700,
+    "n_prompt_tokens": 700,
+    "prompt_n": 100,
     "cache_n": 600,
     "predicted_n": 51,
     "queue_ms": 40.0,
@@ -47,10 +48,10 @@ def test_an_answer_of_one_token_has_no_decode_speed():
     assert request.decode_tok_per_s is None
 
 
-def test_a_prompt_left_half_read_has_no_speed_and_says_what_happened():
+def test_a_request_its_client_left_has_no_first_token_and_says_what_happened():
     (request,) = parse_requests(page(predicted_n=0, ttft_ms=None, finish="cancelled"), 0).requests
-    assert request.prefill_tok_per_s is None
     assert request.ttft_ms is None
+    assert request.decode_tok_per_s is None
     assert request.error == "the client left before the end"
 
 

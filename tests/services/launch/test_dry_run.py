@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from known_models import SMOLLM2, build, entry
 
+from known_models import SMOLLM2, build, entry
 from kvarn.domain.errors import EngineCallError, EngineNotFoundError
 from kvarn.domain.launch.check_draft import check_draft
 from kvarn.domain.launch.engine_build import EngineBuild

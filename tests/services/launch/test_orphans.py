@@ -14,6 +14,7 @@ import pytest
 
 import kvarn
 from kvarn.services import paths
+from kvarn.services.launch import child_shim
 from kvarn.services.launch.leftovers import end_leftovers, note_engine
 
 CONSOLE = """
@@ -81,6 +82,20 @@ def test_no_engine_outlives_its_console(fake_build, free_port, how: signal.Signa
     console, engine = start_console(fake_build.server, free_port, *switches)
     end(console, how)
     assert is_gone(engine, 5.0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has job objects")
+def test_where_no_signal_tells_of_the_parents_death_a_watcher_ends_the_group(tmp_path: Path) -> None:
+    code = "import runpy, sys; sys.platform = 'other'; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
+    sleeper = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+    argv = [sys.executable, "-c", code, child_shim.__file__, str(os.getpid()), *sleeper]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, start_new_session=True, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.stdin.close()  # as the system does when the console dies
+        assert process.wait(5) == -signal.SIGKILL
 
 
 def test_the_next_start_ends_an_engine_whose_console_is_gone(fake_build, free_port, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Engines to look at: the stand-in program, and the real one when KVARN_ENGINE_DIR names it."""
+"""Engines to look at: the stand-in program, and the real one where it is installed."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import subprocess
@@ -75,14 +76,22 @@ def fake_engine() -> Iterator[Callable[..., RunningEngine]]:
 
 
 @pytest.fixture(scope="session")
-def starter_engine(starter_model: Path) -> Iterator[RunningEngine]:
+def engine_dir() -> Path:
+    """KVARN_ENGINE_DIR, else the programs beside the installed bindings (found, never imported)."""
+    if told := os.environ.get("KVARN_ENGINE_DIR"):
+        return Path(told)
+    spec = importlib.util.find_spec("llama_cpp")
+    if spec is None or spec.origin is None:
+        pytest.skip("no engine is installed and KVARN_ENGINE_DIR is not set")
+    return Path(spec.origin).parent / "bin"
+
+
+@pytest.fixture(scope="module")
+def starter_engine(engine_dir: Path, starter_model: Path) -> Iterator[RunningEngine]:
     """The real engine with the starter model, two slots and metrics."""
-    bin_dir = os.environ.get("KVARN_ENGINE_DIR")
-    if not bin_dir:
-        pytest.skip("KVARN_ENGINE_DIR names no engine")
     port = free_port()
-    argv = [str(Path(bin_dir) / "llama-server"), "-m", str(starter_model), "--port", str(port), "--metrics"]
-    engine = RunningEngine([*argv, "-c", "4096", "-np", "2", "-t", "2"], {}, port)
+    argv = [str(engine_dir / "llama-server"), "-m", str(starter_model), "--port", str(port), "--metrics"]
+    engine = RunningEngine([*argv, "-c", "4096", "-np", "2", "-t", "1"], {}, port)
     try:
         engine.wait_ready()
         yield engine

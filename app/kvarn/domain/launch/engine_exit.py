@@ -164,7 +164,7 @@ def _by_words(facts: ExitFacts, plan: LaunchPlan) -> Told | None:
 
 def _by_signal(facts: ExitFacts, plan: LaunchPlan) -> Told | None:
     name = facts.signal
-    if name == "SIGKILL" or facts.kernel_killed:
+    if name == "SIGKILL":
         return _killed(facts)
     if name in {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}:
         return "killed", f"Another program, or the system shutting down, asked the engine to end ({name}).", AGAIN

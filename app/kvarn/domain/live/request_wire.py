@@ -1,6 +1,7 @@
 """The JSON of our engine's `GET /kvarn/requests?since=SEQ` -> FinishedRequest.
 
-Its `prompt_n` is the whole prompt and `cache_n` the part found in the cache; times are the engine's own.
+`n_prompt_tokens` is the whole prompt, `cache_n` the part found in the cache, `prompt_n` the part computed; times are
+the engine's own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class _WireRequest(msgspec.Struct):
     id_task: int | None = None
     finished_unix_ms: int | None = None
     finish: str = ""
+    error: str | None = None
     cache_n: int | None = None
+    n_prompt_tokens: int | None = None
     prompt_n: int | None = None
     prompt_ms: float | None = None
     predicted_n: int | None = None
@@ -58,17 +61,15 @@ def parse_requests(body: bytes, now_s: float) -> RequestBatch | None:
 
 
 def _request(wire: _WireRequest, now_s: float) -> FinishedRequest:
-    has_whole_prompt = bool(wire.predicted_n) or wire.finish == "done"
-    computed = None if wire.prompt_n is None else wire.prompt_n - (wire.cache_n or 0)
     return FinishedRequest(
         ended_s=now_s,
         finished_unix_ms=wire.finished_unix_ms,
-        prompt_tokens=wire.prompt_n,
+        prompt_tokens=wire.n_prompt_tokens,
         cached_tokens=wire.cache_n,
         generated_tokens=wire.predicted_n,
         queue_ms=wire.queue_ms,
         ttft_ms=wire.ttft_ms,
-        prefill_tok_per_s=_per_second(computed, wire.prompt_ms) if has_whole_prompt else None,
+        prefill_tok_per_s=_per_second(wire.prompt_n, wire.prompt_ms),
         # The first token comes out of the prompt's last batch: it costs no step of its own.
         decode_tok_per_s=_per_second(wire.predicted_n and wire.predicted_n - 1, wire.predicted_ms),
         drafted_tokens=wire.draft_n,
@@ -76,7 +77,7 @@ def _request(wire: _WireRequest, now_s: float) -> FinishedRequest:
         slot=wire.id_slot,
         task=wire.id_task,
         finish=wire.finish,
-        error=_ERROR_OF.get(wire.finish, ""),
+        error=wire.error or _ERROR_OF.get(wire.finish, ""),
     )
 
 

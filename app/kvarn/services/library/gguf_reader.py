@@ -98,7 +98,8 @@ class _HeaderStream:
 
     def unpack(self, reader: struct.Struct) -> Scalar:
         """The next number."""
-        value: Scalar = reader.unpack_from(self.data, self._advance(reader.size))[0]
+        start = self._advance(reader.size)  # first: it may replace `data`
+        value: Scalar = reader.unpack_from(self.data, start)[0]
         return value
 
     def skip(self, count: int) -> None:

@@ -47,6 +47,7 @@ class EngineWatch:
             EnginePhase.STARTING: ("load", f"loading {title}"),
             EnginePhase.READY: ("ready", f"{title} ready"),
             EnginePhase.STOPPED: ("stop", "engine stopped"),
+            EnginePhase.RESTARTING: ("error", status.report.message if status.report else "engine crashed"),
             EnginePhase.FAILED: ("error", status.report.message if status.report else "engine failed"),
         }
         if status.phase in texts:

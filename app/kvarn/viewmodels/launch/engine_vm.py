@@ -17,12 +17,14 @@ _LEADS = {
     EnginePhase.LOADING: "Loading",
     EnginePhase.READY: "Serving",
     EnginePhase.STOPPING: "Stopping",
+    EnginePhase.RESTARTING: "About to restart",
 }
 _DOTS = {
     EnginePhase.READY: "good",
     EnginePhase.STARTING: "busy",
     EnginePhase.LOADING: "busy",
     EnginePhase.STOPPING: "busy",
+    EnginePhase.RESTARTING: "bad",
     EnginePhase.FAILED: "bad",
     EnginePhase.STOPPED: "off",
 }
@@ -62,7 +64,7 @@ class EngineVm(QObject):
     def detail(self) -> str:
         """Cache types and context while there is an engine; else what happened or what to do."""
         plan, report = self.status.plan, self.status.report
-        if self.status.phase is EnginePhase.FAILED and report is not None:
+        if self.status.phase in {EnginePhase.FAILED, EnginePhase.RESTARTING} and report is not None:
             return report.message
         if not self.status.is_active or plan is None:
             return "Choose a model and press Launch."

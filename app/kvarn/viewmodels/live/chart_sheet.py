@@ -25,6 +25,11 @@ class Column:
     pick: Callable[[ChartFrame], CurveFrame]
     text: Callable[[float], str]
 
+    @property
+    def heading(self) -> str:
+        """Title for the table view, whose byte cells bring their own unit."""
+        return self.title if self.unit == "bytes" else f"{self.title} ({self.unit})"
+
 
 def wall_text(frame: ChartFrame, x_s: float) -> str:
     """`14:02:31`, local time."""

@@ -40,7 +40,7 @@ def memory_headline(now: LiveSnapshot, why_absent: str) -> Headline:
         return _memory("GPU memory", now.vram_used_bytes, now.vram_used_bytes, now.vram_total_bytes, "", "card")
     if now.engine_rss_bytes is None:
         return Headline("Memory", None, "", why_absent or "no engine is running")
-    split = f"{bytes_text(now.engine_mapped_bytes)} mapped, {bytes_text(now.engine_private_bytes)} private"
+    split = f"{bytes_text(now.engine_private_bytes)} private"
     return _memory(
         "Engine memory", now.engine_rss_bytes, now.system_ram_used_bytes, now.system_ram_total_bytes, split, "RAM"
     )
@@ -57,13 +57,14 @@ def graph_headline(now: LiveSnapshot, why_absent: str, last_reason: str, *, on_g
 
 def _memory(label: str, shown: int, used: int | None, total: int | None, sub: str, what: str) -> Headline:
     value, unit = bytes_text(shown).rsplit(" ", 1)
-    share = used / total if used is not None and total else 0.0
-    of = f"{unit} of {bytes_text(total)}" if total else unit
-    if share >= RED_SHARE:
-        return Headline(label, value, of, f"nearly full: {what} {share:.0%} used".replace("%", " %"), "bad")
+    if used is None or not total:
+        return Headline(label, value, unit, sub)
+    share = used / total
+    full = f"{what} {share:.0%} full".replace("%", " %")
     if share >= AMBER_SHARE:
-        return Headline(label, value, of, f"filling up: {what} {share:.0%} used".replace("%", " %"), "warn")
-    return Headline(label, value, of, sub or f"{share:.0%} used".replace("%", " %"))
+        word, role = ("nearly full", "bad") if share >= RED_SHARE else ("filling up", "warn")
+        return Headline(label, value, unit, f"of {bytes_text(total)} · {word}: {full}", role)
+    return Headline(label, value, unit, " · ".join(part for part in (f"of {bytes_text(total)} {what}", sub) if part))
 
 
 def _load_text(now: LiveSnapshot) -> str:

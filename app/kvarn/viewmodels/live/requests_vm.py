@@ -13,7 +13,8 @@ from kvarn.domain.time_text import ABSENT, rate_text
 from kvarn.services.clock import Clock, SystemClock
 from kvarn.services.live.request_log import RequestLog
 
-COLUMNS = ("<time", "prompt", "cached", "generated", "TTFT", "prefill", "decode", "accepted", "<outcome")
+_COLUMNS = ("<time", "prompt", "cached", "generated", "TTFT", "prefill", "decode", "accepted", "<outcome")
+_ACCEPTED = 7
 KEPT_ROWS = 100
 
 
@@ -34,6 +35,7 @@ class RequestsVm(QObject):
         self._log = log
         self._offset_s = wall() - (clock or SystemClock()).now()
         self._seen = -1
+        self.columns = _without_accepted(_COLUMNS)
         self.rows: list[tuple[str, ...]] = []
         self.roles: dict[tuple[int, int], str] = {}
 
@@ -43,9 +45,11 @@ class RequestsVm(QObject):
             return
         self._seen = self._log.revision
         newest = self._log.latest(KEPT_ROWS)[::-1]
-        self.rows = [self._row(request) for request in newest]
-        last = len(COLUMNS) - 1
-        self.roles = {(n, last): "bad" for n, request in enumerate(newest) if request.error}
+        speculates = any(request.acceptance is not None for request in newest)
+        self.columns = _COLUMNS if speculates else _without_accepted(_COLUMNS)
+        rows = (self._row(request) for request in newest)
+        self.rows = [row if speculates else _without_accepted(row) for row in rows]
+        self.roles = {(n, len(self.columns) - 1): "bad" for n, request in enumerate(newest) if request.error}
         self.changed.emit()
 
     def _row(self, r: FinishedRequest) -> tuple[str, ...]:
@@ -61,6 +65,11 @@ class RequestsVm(QObject):
             ABSENT if r.acceptance is None else f"{r.acceptance:.0%}".replace("%", " %"),
             r.error or "complete",
         )
+
+
+def _without_accepted(cells: tuple[str, ...]) -> tuple[str, ...]:
+    """Acceptance means nothing without speculation."""
+    return cells[:_ACCEPTED] + cells[_ACCEPTED + 1 :]
 
 
 def _speed(tok_per_s: float | None) -> str:

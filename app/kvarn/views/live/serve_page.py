@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWi
 
 from kvarn.viewmodels.launch.engine_vm import EngineVm
 from kvarn.viewmodels.live.live_vm import LiveVm
-from kvarn.viewmodels.live.requests_vm import COLUMNS
 from kvarn.views.live.charts.charts_card import ChartsCard
 from kvarn.views.live.headline_row import HeadlineRow
 from kvarn.views.theme import L, M
@@ -31,7 +30,7 @@ class ServePage(QWidget):
         self.error = ErrorCard()
         self.headlines = HeadlineRow()
         self.charts = ChartsCard(live.graph, live.export)
-        self.requests = HairlineTable(COLUMNS, "Last requests")
+        self.requests = HairlineTable(live.requests.columns, "Last requests")
         self.requests.fit_columns()
         self._why_no_requests = PlainLabel("", "mute")
         self._arrange(panel)
@@ -71,6 +70,7 @@ class ServePage(QWidget):
         self._why_no_requests.setText(self._live.why_no_requests())
 
     def _show_requests(self) -> None:
+        self.requests.set_columns(self._live.requests.columns)
         self.requests.set_rows(self._live.requests.rows, self._live.requests.roles)
         empty = not self._live.requests.rows
         self._why_no_requests.setVisible(empty)

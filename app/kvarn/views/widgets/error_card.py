@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from kvarn.views.theme import L, M, S, mono_font
+from kvarn.views.theme import L, M, S
 from kvarn.views.widgets.copy_button import CopyButton
 from kvarn.views.widgets.labels import PlainLabel, button_text
 
@@ -22,8 +22,7 @@ class ErrorCard(QFrame):
         self._diagnostics = ""
         self._cause = PlainLabel("", "title", wrap=True)
         self._remedy = PlainLabel("", wrap=True)
-        self._words = PlainLabel("", "mute", wrap=True)
-        self._words.setFont(mono_font())
+        self._words = PlainLabel("", "code", wrap=True)
         self._context = PlainLabel("", "caption", wrap=True)
         for label in (self._cause, self._remedy, self._words, self._context):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from gguf_maker import GgufMaker
 
+from gguf_maker import GgufMaker
 from kvarn.domain.settings import Settings
 from kvarn.services.library.catalog import Listing, ModelCatalog
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from gguf_maker import GgufMaker, write_shards
 
+from gguf_maker import GgufMaker, write_shards
 from kvarn.domain.errors import ModelNotFoundError
 from kvarn.domain.settings import Settings
 from kvarn.services.library.catalog import Listing, entry_from_path, find_model, scan_now

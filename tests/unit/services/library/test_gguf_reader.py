@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import struct
 
+import msgspec
 import pytest
-from gguf_maker import BOOL, I32, STR, U16, U64, GgufMaker
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gguf_maker import BOOL, I32, STR, U16, U64, GgufMaker
 from kvarn.domain.library.header_reading import HeaderReading
 from kvarn.services.library.gguf_reader import read_gguf
 
@@ -71,6 +74,25 @@ def test_a_header_larger_than_one_chunk_is_read_to_its_end() -> None:
     reading = read(GgufMaker.llama(vocab=tokens).key("last.key", 1).with_weights())
     assert reading.problem is None
     assert reading.facts.vocab_size == 20_003
+
+
+class ShortReads(io.BytesIO):
+    """A file that gives what it likes, as pipes and network disks do."""
+
+    step = 1
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(self.step)
+
+
+@pytest.mark.parametrize("step", [1, 3, 7, 64, 1000])
+def test_chunks_may_end_anywhere(step: int) -> None:
+    data = GgufMaker.llama(name="x" * 700).hparam("list", [1, 2, 3]).key("k", 5, U64).with_weights().dump()
+    file = ShortReads(data)
+    file.step = step
+    reading = read_gguf(file, len(data))
+    assert reading.problem is None
+    assert reading == read(data)
 
 
 def test_every_cut_through_a_file_is_incomplete_and_the_last_byte_counts() -> None:
@@ -224,3 +246,16 @@ def test_big_endian_and_foreign_files_are_named_by_the_reader_too() -> None:
     assert problem_of(GgufMaker("llama", big_endian=True))[0] == "big-endian"
     assert problem_of(b"<html>")[0] == "web-page"
     assert problem_of(b"")[0] == "empty"
+
+
+SMALL = GgufMaker.llama(vocab=["<unk>", "<s>", "</s>", "a"]).tensor("blk.0.x", (64, 2), "Q8_0").dump()
+
+
+@given(st.lists(st.tuples(st.integers(4, len(SMALL) - 1), st.integers(0, 255)), min_size=1, max_size=6))
+def test_whatever_the_bytes_say_the_answer_is_one_line_that_can_be_sent(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(SMALL)
+    for place, value in changes:
+        data[place] = value
+    reading = read(bytes(data))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(reading), type=HeaderReading).file_bytes == len(SMALL)
+    assert reading.problem is None or len(reading.problem.message.splitlines()) == 1

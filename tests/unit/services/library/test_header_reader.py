@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from gguf_maker import GgufMaker
 
+from gguf_maker import GgufMaker
 from kvarn.services.library.header_reader import HeaderReader
 from kvarn.services.library.header_worker import MEMORY_LIMIT_BYTES
 

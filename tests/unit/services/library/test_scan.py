@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
-from gguf_maker import GgufMaker, write_shards
 
+from gguf_maker import GgufMaker, write_shards
 from kvarn.domain.library.model_entry import ModelEntry, ModelSource
 from kvarn.domain.settings import Settings
 from kvarn.services.library.catalog import Listing, scan_now

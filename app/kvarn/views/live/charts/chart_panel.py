@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from kvarn.viewmodels.live.chart_frame import ChartFrame
 from kvarn.viewmodels.live.chart_sheet import Column, table_rows
@@ -84,7 +84,7 @@ class ChartPanel(QWidget):
             self._labels.set_labels(self._end_labels(frame), self.plot.bottom_px)
         else:
             sheet = self.sheet_of(frame)
-            self.table.set_columns(("<time", *(f"{c.title} ({c.unit})" for c in sheet)))
+            self.table.set_columns(("<time", *(c.heading for c in sheet)))
             self.table.set_rows(table_rows(frame, sheet))
         self._show_reading()
 
@@ -124,6 +124,8 @@ class ChartPanel(QWidget):
         self._views.addWidget(drawn)
         self._views.addWidget(self.table)
         self._views.setMinimumHeight(height)
+        # A plot would like 480 pixels; what it gets is decided by its neighbours.
+        self._views.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)

@@ -70,7 +70,7 @@ class LinePlot(TimePlot):
             colour = QColor(theme().palette.line_colour(line.colour))
             if line.faint:
                 colour.setAlpha(_FAINT_ALPHA)
-            item.setPen(pg.mkPen(colour, width=1 if line.faint else 2))
+            item.setPen(self.pen(colour, 1 if line.faint else 2))
 
 
 def with_lone_points(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

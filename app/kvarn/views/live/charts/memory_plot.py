@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 
 from kvarn.domain.colours import MEMORY_COLOURS, NEUTRAL, OTHER_MEMORY
@@ -69,7 +68,7 @@ class MemoryPlot(TimePlot):
     def apply_theme(self) -> None:
         """Colours for this palette."""
         super().apply_theme()
-        self._limit.setPen(pg.mkPen(QColor(theme().palette.bad), width=1, style=Qt.PenStyle.DashLine))
+        self._limit.setPen(self.pen(theme().palette.bad, style=Qt.PenStyle.DashLine))
         self._paint_bands()
 
     def _fit_axis(self, limit: float | None) -> None:

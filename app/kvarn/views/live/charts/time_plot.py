@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QMouseEvent, QResizeEvent
+from PySide6.QtGui import QColor, QMouseEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from kvarn.domain.time_text import ago_text
@@ -54,7 +54,9 @@ class TimePlot(pg.PlotWidget):
 
     def __init__(self, value_text: Callable[[float], str], *, shows_times: bool, parent: QWidget | None = None) -> None:
         axes = {side: EdgeAxis(side) for side in ("left", "bottom")}
-        super().__init__(parent, axisItems=axes)
+        # Menus that are never shown would cost a third of the window's start.
+        box = pg.ViewBox(enableMenu=False, enableMouse=False)
+        super().__init__(parent, axisItems=axes, viewBox=box, enableMenu=False)
         self._value_text = value_text
         self._shows_times = shows_times
         self._top = 0.0
@@ -127,14 +129,24 @@ class TimePlot(pg.PlotWidget):
         self.set_span(frame.span_s)
         self.show_marks(frame.lines)
 
+    def pen(self, colour: QColor | str, width: float = 1, style: Qt.PenStyle = Qt.PenStyle.SolidLine) -> QPen:
+        """A pen `width` device-independent pixels wide: plot pens count in the screen's own."""
+        return pg.mkPen(QColor(colour), width=width * self.devicePixelRatioF(), style=style)
+
+    def event(self, event: QEvent) -> bool:
+        """Another screen, another scale: the pens follow."""
+        if event.type() == QEvent.Type.DevicePixelRatioChange:
+            self.apply_theme()
+        return super().event(event)
+
     def apply_theme(self) -> None:
         """Take the colours of the palette in force."""
         palette = theme().palette
         self.setBackground(palette.card)
-        self._cursor.setPen(pg.mkPen(palette.mute, width=1))
+        self._cursor.setPen(self.pen(palette.mute))
         for side in ("left", "bottom"):
             axis = self.getAxis(side)
-            axis.setPen(pg.mkPen(palette.line, width=1))
+            axis.setPen(self.pen(palette.line))
             axis.setTextPen(pg.mkPen(palette.mute))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -158,9 +170,7 @@ class TimePlot(pg.PlotWidget):
 
     def _prepare(self) -> None:
         item = self.plotItem
-        item.setMenuEnabled(False)
         item.hideButtons()
-        item.setMouseEnabled(False, False)
         item.disableAutoRange()
         item.setClipToView(True)
         item.layout.setContentsMargins(0, 7, EDGE, 0 if self._shows_times else 7)
@@ -178,10 +188,10 @@ class TimePlot(pg.PlotWidget):
         else:
             item.hideAxis("bottom")
 
-    def _mark_pen(self, kind: str) -> object:
+    def _mark_pen(self, kind: str) -> QPen:
         palette = theme().palette
-        colour = QColor(palette.bad if kind == "error" else palette.mute)
-        return pg.mkPen(colour, width=1, style=Qt.PenStyle.DashLine)
+        colour = palette.bad if kind == "error" else palette.mute
+        return self.pen(colour, style=Qt.PenStyle.DashLine)
 
     def _place_caption(self) -> None:
         self._caption.adjustSize()
