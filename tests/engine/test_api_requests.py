@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -11,7 +12,9 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def server(start_server):
-    with start_server("-c", "2048", "-np", "2", "--cors-origins", "localhost", "--alias", "starter") as running:
+    with start_server(
+        "-c", "2048", "-np", "2", "-t", "1", "--cors-origins", "localhost", "--alias", "starter"
+    ) as running:
         yield running
 
 
@@ -57,7 +60,8 @@ def test_messages_nobody_can_read_are_refused_with_the_place_and_the_reason(serv
     messages, words = REFUSED_MESSAGES[case]
     body = {"max_tokens": 1} if messages is None else {"max_tokens": 1, "messages": messages}
     assert_refused(server.http.post(CHAT, json=body), words)
-    assert words in log(server)  # the log says why, too
+    while words not in log(server):  # the log says why, too; its writer runs behind. The test's timeout is the limit.
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -150,10 +154,10 @@ def test_a_named_tool_choice_forces_that_tool(server):
         {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
         for name in ("first", "second")
     ]
-    body = {"max_tokens": 200, "temperature": 0, "messages": user("hi"), "tools": tools}
+    body = {"max_tokens": 64, "temperature": 0, "messages": user("hi"), "tools": tools}
     chosen = {"type": "function", "function": {"name": "second"}}
     choice = server.http.post(CHAT, json=body | {"tool_choice": chosen}).json()["choices"][0]
-    assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == ["second"]
+    assert {call["function"]["name"] for call in choice["message"]["tool_calls"]} == {"second"}
     chosen["function"]["name"] = "third"
     assert_refused(server.http.post(CHAT, json=body | {"tool_choice": chosen}), "'tool_choice'")
 
