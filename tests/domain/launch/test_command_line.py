@@ -51,7 +51,7 @@ def test_the_whole_command_of_a_plan_with_everything_set() -> None:
         extra_args=("--seed", "7"),
     )
     command = plan_to_command(full, build(), Path("/state/key"))
-    assert command.env == {}
+    assert command.env == {"GGML_NO_BACKTRACE": "1"}
     assert " ".join(command.argv) == (
         "/opt/engine/llama-server --model /models/a b.gguf --mmproj /models/mmproj.gguf --offline --alias tiny"
         " --host 127.0.0.1 --port 5900 --cors-origins localhost --api-key-file /state/key --ctx-size 12288 --parallel 3"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "app" / "kvarn"
+PACKAGE = Path(__file__).parents[1] / "app" / "kvarn"
 IMPURE = {
     "threading",
     "subprocess",
