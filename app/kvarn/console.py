@@ -114,6 +114,7 @@ class Console(QObject):
     def __init__(self, app: QApplication, services: Services) -> None:
         super().__init__()
         self._services = services
+        self._window_s = 0
         self.settings = SettingsVm(SettingsStore(), services.keys)
         self.theme = Theme(paths.resources_dir() / "icons")
         self.theme.apply(app, self.settings.settings.theme)
@@ -192,7 +193,7 @@ class Console(QObject):
     def _connect(self) -> None:
         self.raise_asked.connect(self.window.raise_up)
         self.settings.changed.connect(lambda: self.theme.choose(self.settings.settings.theme))
-        self.settings.changed.connect(self._take_window_length)
+        self.settings.changed.connect(self._take_settings)
         self.library_page.model_wanted.connect(self._use_model)
         self.serve_page.log_wanted.connect(lambda: self.window.show_page_named("Logs"))
         self.launch.launched.connect(self._note_budget)
@@ -205,7 +206,7 @@ class Console(QObject):
             ("Ctrl+E", self.serve_page.charts.export_all),
         ):
             self.window.add_shortcut(keys, act)
-        self._take_window_length()
+        self._take_settings()
 
     def _begin(self) -> None:
         self._services.link.start()
@@ -237,10 +238,12 @@ class Console(QObject):
         if self._services.record_requests():
             self.budget.refresh_basis()
 
-    def _take_window_length(self) -> None:
+    def _take_settings(self) -> None:
+        self._services.link.gpu_every_s = self.settings.settings.gpu_poll_s
         seconds = self.settings.settings.chart_window_s
-        if seconds in list(Window):
+        if seconds != self._window_s and seconds in list(Window):
             self.live.graph.set_window(Window(seconds))
+        self._window_s = seconds
 
     def _show_build(self) -> None:
         self.engine.build = self.launch.build

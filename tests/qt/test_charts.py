@@ -107,7 +107,7 @@ def test_awkward_samples_do_not_break_bars_and_stacks(qtbot, values: list[float]
     shown = frame_of(q.GRAPH_BUILT, values).curve(q.GRAPH_BUILT)
     bands = tuple(MemoryBand(key, key, shown, planned=key == "kv") for key in ("weights", "kv"))
     frame = ChartFrame(span_s=60, wall_now_s=1.7e9, curves={q.GRAPH_BUILT: shown}, memory=bands)
-    for panel in (rebuild_panel(on_gpu=True), memory_panel()):
+    for panel in (rebuild_panel(), memory_panel()):
         qtbot.addWidget(panel)
         panel.show()
         panel.show_frame(frame)

@@ -39,7 +39,8 @@ class Form:
     """The launch form over real services; only the listing is made beforehand, once for all tests."""
 
     def __init__(self, listing: Listing, build: EngineBuild) -> None:
-        self.settings = SettingsVm(SettingsStore(), StoredKey())
+        self.keys = StoredKey()
+        self.settings = SettingsVm(SettingsStore(), self.keys)
         self.supervisor = Supervisor()
         self.catalog = FinishedCatalog(listing)
         self.library = LibraryVm(self.catalog, self.settings)
@@ -59,7 +60,7 @@ class Form:
             locate=lambda settings: build,
             find_port_problem=port_problem,
             find_free_port=next_free_port,
-            api_key=lambda: self.settings.key,
+            api_key=self.keys.key,
         )
         self.profiles = ProfilesVm(store, self.launch)
         self.asked_got = AskedGotVm(self.launch, self.budget, lambda status: fetch_props(status.plan.base_url, None))
@@ -237,9 +238,11 @@ def test_a_taken_port_names_its_owner_and_offers_a_free_one(qtbot, form: Form) -
         box = form.panel.advanced.boxes["port"]
         assert any(f"Port {taken} is used by" in text for text in texts(box.notes))
         assert not form.panel.launch_button.isEnabled()
+        assert form.panel.advanced.toggle.isChecked()
         cure_button(box).click()
         assert form.launch.settings.port != taken
         qtbot.waitUntil(lambda: form.launch.can_launch, timeout=10_000)
+        assert not form.panel.advanced.toggle.isChecked(), "what opened for a problem closes when it is gone"
 
 
 def test_the_picker_searches_greys_what_cannot_be_served_and_says_why(qtbot, form: Form) -> None:
@@ -261,7 +264,7 @@ def test_the_picker_searches_greys_what_cannot_be_served_and_says_why(qtbot, for
 
 
 def test_every_control_is_reached_by_the_keyboard_and_has_a_name(form: Form) -> None:
-    form.panel.advanced.open()
+    form.panel.advanced.toggle.click()
     wanted = {
         form.panel.model,
         form.panel.kv_k,
@@ -303,3 +306,21 @@ def test_profiles_keep_their_own_values_and_travel_as_files(form: Form, tmp_path
     (tmp_path / "bad.json").write_text("{}")
     assert not profiles.import_from(tmp_path / "bad.json")
     assert "not a launch profile" in profiles.problem
+
+
+def test_the_network_needs_a_key_and_takes_the_one_made_in_settings(form: Form) -> None:
+    form.panel.advanced.switches["lan"].click()
+    assert form.launch.settings.host == "0.0.0.0"
+    assert not form.launch.can_launch
+    form.settings.generate_key()
+    assert not [p for p in form.launch.problems if p.code == "lan-without-key"]
+    assert form.settings.key not in form.launch.command_text()
+
+
+def test_an_unusable_key_blocks_the_launch_instead_of_leaving_the_door_open(
+    form: Form, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVARN_API_KEY", "two words")
+    form.settings.changed.emit()
+    assert not form.launch.can_launch
+    assert any("KVARN_API_KEY" in text for text in texts(form.panel))

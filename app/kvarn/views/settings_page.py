@@ -30,7 +30,7 @@ from kvarn.views.widgets.number_box import NumberBox, tidy_spin_box
 from kvarn.views.widgets.quiet_wheel import quiet_wheel
 
 _THEMES = ((ThemeChoice.SYSTEM, "As the system"), (ThemeChoice.LIGHT, "Light"), (ThemeChoice.DARK, "Dark"))
-_POLLS_S = (0.5, 1.0, 2.0, 5.0)
+_POLLS_S = (1.0, 2.0, 5.0)
 _WINDOWS_S = ((60, "60 seconds"), (300, "5 minutes"), (900, "15 minutes"))
 _WIDTH = 760
 

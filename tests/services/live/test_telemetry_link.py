@@ -12,7 +12,7 @@ from kvarn.domain.live import quantities as q
 from kvarn.domain.live.snapshot import snapshot
 from kvarn.services.clock import SystemClock
 from kvarn.services.live.engine_feed import TroubleKind
-from kvarn.services.live.gpu_probe import GpuProbe
+from kvarn.services.live.gpu_probe import GpuProbe, GpuReading
 from kvarn.services.live.polling_feed import REQUESTS, root_of
 from kvarn.services.live.request_log import RequestLog
 from kvarn.services.live.telemetry_link import TelemetryLink
@@ -185,3 +185,20 @@ def test_gpu_readings_of_all_cards_are_summed_and_a_missing_driver_is_a_reason(m
 )
 def test_the_root_of_an_endpoint_is_one_that_can_be_connected_to(endpoint, root):
     assert root_of(endpoint) == root
+
+
+def test_the_gpu_is_asked_as_often_as_wanted_and_no_oftener():
+    class CountingProbe(GpuProbe):
+        looks = 0
+
+        def read(self, engine_pid: int | None = None) -> tuple[GpuReading, ...]:
+            self.looks += 1
+            return ()
+
+    probe = CountingProbe()
+    link = TelemetryLink(TelemetryStore(), RequestLog(), clock=SystemClock(), gpu_probe=probe)
+    link.gpu_every_s = 60
+    link.start()
+    time.sleep(2.3)
+    link.close()
+    assert probe.looks == 1

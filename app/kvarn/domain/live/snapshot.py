@@ -10,8 +10,8 @@ import numpy as np
 from kvarn.domain.live import quantities as q
 from kvarn.domain.live.series import Floats
 
-FRESH_S = 4.0
-"""A value older than this is no longer 'now': polls come every half second, machine readings every second."""
+FRESH_S = 6.0
+"""A value older than this is no longer 'now': polls come every half second, GPU readings every 5 s at most."""
 
 
 class LiveReadings(Protocol):

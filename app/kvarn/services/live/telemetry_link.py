@@ -94,6 +94,9 @@ class TelemetryLink:
         self._requests = requests
         self._clock = clock
         self._gpu = gpu_probe
+        self.gpu_every_s = MACHINE_S
+        """Seconds between looks at the GPU; may be changed at any time."""
+        self._gpu_due_s = float("-inf")
         self._machine = MachineProbe()
         self._make_feed = make_feed
         self._lock = threading.Lock()
@@ -209,8 +212,10 @@ class TelemetryLink:
         pid = self._engine.pid if self._engine else None
         machine, t_s = self._machine.read(pid), self._clock.now()
         self._put_fields(_MACHINE, machine, t_s)
-        if self._gpu is None:
+        # Looks come every second: an interval between two of them waits for the next.
+        if self._gpu is None or t_s < self._gpu_due_s:
             return
+        self._gpu_due_s = t_s + self.gpu_every_s - MACHINE_S / 2
         cards = self._gpu.read(pid)
         for fields, combine in ((_GPU_SUMS, sum), (_GPU_PEAKS, max)):
             for name, field in fields.items():

@@ -54,7 +54,8 @@ class LaunchVm(QObject):
     ) -> None:
         super().__init__(parent)
         self._library, self._settings, self._supervisor = library, settings, supervisor
-        self._profiles, self._budget, self._api_key = profiles, budget, api_key
+        self._profiles, self._budget, self._read_key = profiles, budget, api_key
+        self.key_problem: PlanProblem | None = None
         self._known = settings.settings
         self._find_free_port = find_free_port
         self._edited: dict[str, LaunchSettings] = {}
@@ -64,7 +65,7 @@ class LaunchVm(QObject):
         self.engine_problem: PlanProblem | None = None
         self.port_problem: PlanProblem | None = None
         self.status: EngineStatus = supervisor.status
-        self.draft = LaunchDraft(model=None, settings=self._defaults(), has_api_key=bool(api_key()))
+        self.draft = LaunchDraft(model=None, settings=self._defaults(), has_api_key=bool(self._key()))
         self.planning: Planning = check_draft(self.draft, None)
         self._locator = Background(_answer_or_error(locate), name="locate-engine", parent=self)
         self._locator.answered.connect(self._on_located)
@@ -91,9 +92,8 @@ class LaunchVm(QObject):
         """Everything that speaks against launching, most basic first."""
         found = tuple(p for p in self.planning.problems if p.code != "no-engine")
         # The locator says where it looked; until it has answered, a missing engine is no news.
-        engine = (self.engine_problem,) if self.engine_problem else ()
-        port = (self.port_problem,) if self.port_problem else ()
-        return (*engine, *port, *found)
+        engine = (self.engine_problem,)
+        return tuple(p for p in (*engine, self.port_problem, self.key_problem, *found) if p is not None)
 
     @property
     def can_launch(self) -> bool:
@@ -184,10 +184,6 @@ class LaunchVm(QObject):
         self._supervisor.stop()
         self.changed.emit()
 
-    def key_changed(self) -> None:
-        """The API key came or went."""
-        self._set_draft(msgspec.structs.replace(self.draft, has_api_key=bool(self._api_key())))
-
     def close(self) -> None:
         """Hear no more news and end the background work; the engine is not touched."""
         self._bridge.close()
@@ -220,6 +216,10 @@ class LaunchVm(QObject):
 
     def _on_settings(self) -> None:
         old, self._known = self._known, self._settings.settings
+        had_problem = self.key_problem
+        self._set_draft(msgspec.structs.replace(self.draft, has_api_key=bool(self._key())))
+        if self.key_problem != had_problem:
+            self.changed.emit()
         if old.engine_dir != self._known.engine_dir:
             self._locator.ask(self._known)
         if old.port != self._known.port and self.settings.port == old.port:
@@ -279,8 +279,18 @@ class LaunchVm(QObject):
         else:
             self._ports.ask((self.settings.host, self.settings.port))
 
+    def _key(self) -> str | None:
+        """The API key; one that cannot be used blocks the launch rather than leaving the door open."""
+        self.key_problem = None
+        try:
+            return self._read_key()
+        except KvarnError as error:
+            remedy = "Set another key in Settings, or correct KVARN_API_KEY and start Kvarn again."
+            self.key_problem = PlanProblem(code="api-key-unusable", message=str(error), remedy=remedy, field="host")
+            return None
+
     def _start(self, plan: LaunchPlan) -> None:
-        if self.build is None or not self._supervisor.launch(plan, self.build, self._api_key()):
+        if self.build is None or not self._supervisor.launch(plan, self.build, self._key()):
             return
         self._budget.note_running(self._budget.budget)
         model = self.draft.model

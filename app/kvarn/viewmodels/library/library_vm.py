@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from kvarn.domain.library.model_entry import ModelEntry
+from kvarn.domain.settings import Settings
 from kvarn.services.library.catalog import Listing, ModelCatalog
 from kvarn.viewmodels.bridge import Bridge
 from kvarn.viewmodels.settings_vm import SettingsVm
@@ -26,6 +27,8 @@ class LibraryVm(QObject):
         self.is_scanning = False
         self._timer = QTimer(self, interval=UPDATE_MS, singleShot=True)
         self._timer.timeout.connect(self._refresh)
+        self._places = _places(settings.settings)
+        settings.changed.connect(self._on_settings)
         self._bridge = Bridge(catalog.subscribe, self)
         self._bridge.received.connect(self._on_listing)
 
@@ -56,14 +59,23 @@ class LibraryVm(QObject):
         self._refresh()
 
     def add_folder(self, folder: str) -> None:
-        """Remember a folder and look into it."""
+        """Remember a folder and look into it; one that is known already is looked into again."""
+        known = self._places
         self._settings.add_folder(folder)
-        self.rescan()
+        if self._places == known:
+            self.rescan()
 
     def close(self) -> None:
         """Hear no more from the scan."""
         self._bridge.close()
         self._timer.stop()
+
+    def _on_settings(self) -> None:
+        """Other folders, another list."""
+        places = _places(self._settings.settings)
+        if places != self._places:
+            self._places = places
+            self.rescan()
 
     def _on_listing(self, _listing: Listing) -> None:
         if not self._timer.isActive():
@@ -74,3 +86,7 @@ class LibraryVm(QObject):
         if self.is_complete:
             self.is_scanning = False
         self.changed.emit()
+
+
+def _places(settings: Settings) -> tuple[object, ...]:
+    return settings.model_folders, settings.scan_other_tools

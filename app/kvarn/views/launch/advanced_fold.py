@@ -23,6 +23,7 @@ class AdvancedFold(QWidget):
     def __init__(self, vm: LaunchVm, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._vm = vm
+        self._opened_for_problem = False
         self.toggle = QToolButton()
         self.toggle.setProperty("role", "quiet")
         self.toggle.setText("Advanced")
@@ -68,9 +69,13 @@ class AdvancedFold(QWidget):
             self.boxes[name].set_reason("not in this engine build" if missing else "")
         self.boxes["use_mmproj"].set_reason("" if model and model.mmproj else "this model has no projector beside it")
 
-    def open(self) -> None:
-        """Unfold."""
-        self.toggle.setChecked(True)
+    def reveal(self, has_problem: bool) -> None:
+        """Unfold for a problem inside, and fold again when it is gone, unless a person unfolded it."""
+        if has_problem and not self.toggle.isChecked():
+            self.toggle.setChecked(True)
+            self._opened_for_problem = True
+        elif not has_problem and self._opened_for_problem:
+            self.toggle.setChecked(False)
 
     def _texts(self) -> tuple[tuple[str, QLineEdit], ...]:
         return (("alias", self.alias), ("extra_args", self.extra))
@@ -105,6 +110,7 @@ class AdvancedFold(QWidget):
         self.switches["lan"].clicked.connect(vm.set_lan)
 
     def _on_toggled(self, is_open: bool) -> None:
+        self._opened_for_problem = False
         self._body.setVisible(is_open)
         self.toggle.setArrowType(Qt.ArrowType.DownArrow if is_open else Qt.ArrowType.RightArrow)
 

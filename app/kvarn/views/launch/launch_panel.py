@@ -124,8 +124,7 @@ class LaunchPanel(Card):
         problems = self._vm.problems
         for field, box in self._fields.items():
             box.notes.show_problems(tuple(self._with_cure(p) for p in problems if p.field == field))
-        if any(p.field in self.advanced.boxes for p in problems):
-            self.advanced.open()
+        self.advanced.reveal(any(p.field in self.advanced.boxes for p in problems))
         self.notes.show_problems(tuple(self._with_cure(p) for p in problems if p.field not in self._fields))
 
     def _with_cure(self, problem: PlanProblem) -> ProblemWithCure:

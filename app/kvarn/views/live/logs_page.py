@@ -150,6 +150,7 @@ class LogsPage(QWidget):
         self.copy_button.clicked.connect(self.copy)
         self.folder_button.clicked.connect(self._open_folder)
         self.table.verticalScrollBar().valueChanged.connect(self._on_scrolled)
+        self.table.verticalScrollBar().rangeChanged.connect(self._on_range)
         self.table.selectionModel().currentRowChanged.connect(self._on_row)
         for key, act in (
             (QKeySequence(QKeySequence.StandardKey.Find), self.start_search),
@@ -192,6 +193,11 @@ class LogsPage(QWidget):
         """Scrolling up stops following, reaching the end takes it up again."""
         if not self._is_adjusting:
             self.follow_button.setChecked(value >= self.table.verticalScrollBar().maximum())
+
+    def _on_range(self, _least: int, most: int) -> None:
+        """The end moved, by new rows or by another height: stay with it while following."""
+        if self.is_following:
+            self.table.verticalScrollBar().setValue(most)
 
     def _on_filter(self) -> None:
         self._vm.set_filter(_LEVELS[self.level.currentIndex()][1], _SOURCES[self.source.currentIndex()][1])

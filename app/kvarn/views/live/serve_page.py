@@ -49,7 +49,6 @@ class ServePage(QWidget):
             super().keyPressEvent(event)
 
     def _show_engine(self) -> None:
-        self.charts.set_on_gpu(self._live.on_gpu)
         failure = self._engine.failure
         if failure is None:
             self.error.clear()
@@ -65,6 +64,7 @@ class ServePage(QWidget):
         )
 
     def _show_frame(self) -> None:
+        self.charts.set_on_gpu(self._live.on_gpu)
         self.headlines.show_headlines(self._live.headlines())
         self.headlines.show_frame(self._live.graph.frame)
         self._why_no_requests.setText(self._live.why_no_requests())

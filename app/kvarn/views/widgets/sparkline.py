@@ -53,7 +53,7 @@ class Sparkline(QWidget):
         finite = np.isfinite(self._values) & (np.abs(self._values) < 1e300)
         if not finite.any():
             return []
-        top = float(self._values[finite].max()) or 1.0
+        top = 1.25 * float(self._values[finite].max()) or 1.0
         start, end = self._span
         width, height = self.width() - 2, self.height() - 3
         xs = 1 + (self._times - start) / max(end - start, 1e-9) * width

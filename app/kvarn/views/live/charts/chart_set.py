@@ -19,6 +19,7 @@ from kvarn.views.live.charts.time_plot import TimePlot
 
 REBUILD_COLOUR = colours.VERMILION
 CONTEXT_COLOUR = colours.GREEN
+COUNT_UNIT = "count per interval"
 
 
 def _series(name: str, title: str, unit: str, text: Callable[[float], str]) -> Column:
@@ -64,25 +65,28 @@ def context_panel() -> ChartPanel:
     return _panel("Context in use", "tokens held in the KV cache", plot, columns, (line,), _count, 62)
 
 
-def rebuild_panel(on_gpu: bool) -> ChartPanel:
-    """Graph events counted by the engine itself, never guessed from speed."""
-    built = Line(q.GRAPH_BUILT, "rebuilds", REBUILD_COLOUR)
-    captured = Line(q.CUDA_CAPTURED, "re-captures", colours.BLUE)
-    lines = (captured, built) if on_gpu else (built,)
-    columns = tuple(_series(line.name, line.label, "count", _count) for line in lines)
-    title = "Graph re-captures" if on_gpu else "Graph rebuilds"
+def rebuild_panel() -> ChartPanel:
+    """Graph events counted by the engine itself, never guessed from speed. Re-captures exist on CUDA only."""
+    lines = (
+        Line(q.CUDA_CAPTURED, "re-captures", colours.BLUE),
+        Line(q.GRAPH_BUILT, "rebuilds", REBUILD_COLOUR),
+    )
+
+    def sheet(frame: ChartFrame) -> tuple[Column, ...]:
+        told = [line for line in lines if line.name == q.GRAPH_BUILT or not frame.curve(line.name).is_empty]
+        return tuple(_series(line.name, line.label, "count", _count) for line in told)
 
     def read(frame: ChartFrame, x_s: float | None) -> str:
         return "" if x_s is None else " · ".join(_rebuild_reasons(frame, x_s)) or "none here"
 
     return ChartPanel(
-        title,
-        "count per interval",
+        "Graph rebuilds",
+        COUNT_UNIT,
         BarPlot(lines),
         end_labels=lambda frame: (),
         reading=read,
         caption=lambda frame: frame.captions.get(q.GRAPH_BUILT, ""),
-        sheet=columns,
+        sheet=sheet,
         height=40,
     )
 

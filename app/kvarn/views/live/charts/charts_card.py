@@ -11,6 +11,7 @@ from kvarn.viewmodels.live.chart_sheet import cursor_text
 from kvarn.viewmodels.live.graph_vm import GraphVm, Window
 from kvarn.views.live.charts.chart_panel import ChartPanel
 from kvarn.views.live.charts.chart_set import (
+    COUNT_UNIT,
     context_panel,
     decode_panel,
     memory_panel,
@@ -36,7 +37,7 @@ class ChartsCard(Card):
         self._cursor = ElidedLabel("", "caption")
         self._pause = QToolButton()
         self._windows = QButtonGroup(self)
-        self.panels = self._make_panels(on_gpu=False)
+        self.panels = self._make_panels()
         self._arrange()
         vm.frame_ready.connect(self._draw)
         vm.paused_changed.connect(self._show_pause)
@@ -49,7 +50,8 @@ class ChartsCard(Card):
     def set_on_gpu(self, on_gpu: bool) -> None:
         """Name the graph events by what the engine counts."""
         title = "Graph re-captures" if on_gpu else "Graph rebuilds"
-        self.panels[3].set_title(title, "count per interval")
+        if title != self.panels[3].title:
+            self.panels[3].set_title(title, COUNT_UNIT)
 
     def toggle_pause(self) -> None:
         """Freeze the charts, or let them run on."""
@@ -101,8 +103,8 @@ class ChartsCard(Card):
     def _ask_name(self, proposal: str, kinds: str) -> str:
         return QFileDialog.getSaveFileName(self, "Export", proposal, kinds)[0]
 
-    def _make_panels(self, *, on_gpu: bool) -> tuple[ChartPanel, ...]:
-        panels = (decode_panel(), prefill_panel(), memory_panel(), rebuild_panel(on_gpu), context_panel())
+    def _make_panels(self) -> tuple[ChartPanel, ...]:
+        panels = (decode_panel(), prefill_panel(), memory_panel(), rebuild_panel(), context_panel())
         for panel in panels:
             panel.plot.hovered.connect(self._move_cursor)
             panel.export_png.connect(self._export_png)
