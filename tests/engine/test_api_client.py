@@ -25,7 +25,7 @@ WEATHER = {
 
 @pytest.fixture(scope="module")
 def server(start_server):
-    with start_server("-c", "2048", "-np", "2", "--alias", "starter", env={"LLAMA_API_KEY": KEY}) as running:
+    with start_server("-c", "2048", "-np", "2", "-t", "1", "--alias", "starter", env={"LLAMA_API_KEY": KEY}) as running:
         yield running
 
 

@@ -9,7 +9,9 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def server(start_server):
-    with start_server("-c", "2048", "-np", "2", "--cors-origins", "localhost", "--alias", "starter") as running:
+    with start_server(
+        "-c", "2048", "-np", "2", "-t", "1", "--cors-origins", "localhost", "--alias", "starter"
+    ) as running:
         yield running
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 
+import httpx
 import pytest
 
 pytestmark = pytest.mark.engine
@@ -15,7 +17,7 @@ EMOJI = 'root ::= "\\U0001F999" "\\U0001F30D" "é" "\\U0001F468\\u200D\\U0001F46
 
 @pytest.fixture(scope="module")
 def server(start_server):
-    with start_server("-c", "2048", "-np", "2", "--alias", "starter") as running:
+    with start_server("-c", "2048", "-np", "2", "-t", "1", "--alias", "starter") as running:
         yield running
 
 
@@ -90,6 +92,22 @@ def test_every_piece_is_whole_characters_and_a_cut_one_is_marked_once(server, li
         assert "".join(got) == whole(server, path, body)
         assert "".join(got).count("\ufffd") <= 1
         assert "\ufffd" not in "".join(got)[:-1]
+
+
+def test_a_connection_outlives_a_finished_stream(server):
+    body = {"prompt": COUNTING, "n_predict": 1, "stream": True}
+    raw = json.dumps(body).encode()
+    url = httpx.URL(server.url)
+    head = f"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(raw)}\r\n\r\n".encode()
+    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+        for _ in range(2):  # the second request on the same connection is answered, too
+            connection.sendall(head + raw)
+            answer = b""
+            while not answer.endswith(b"\r\n0\r\n\r\n"):
+                piece = connection.recv(65536)
+                assert piece, answer
+                answer += piece
+            assert answer.startswith(b"HTTP/1.1 200")
 
 
 def chat(content: str) -> dict:

@@ -331,6 +331,15 @@ static void check_tools(json & body) {
     }
 }
 
+// A template without tools would pass over a required call in silence; with "auto" the model may answer in words anyway.
+static void check_tool_choice(const json & body, const server_chat_params & opt) {
+    auto caps = common_chat_templates_get_caps(opt.tmpls.get());
+    const bool can_call = caps["supports_tools"] || caps["supports_tool_calls"];
+    if (!can_call && json_value(body, "tool_choice", std::string()) == "required") {
+        refuse("'tool_choice' requires a tool, but this model's chat template cannot call tools");
+    }
+}
+
 // {"type":"function","function":{"name":"x"}} asks for that tool and no other
 static void choose_named_tool(json & body) {
     if (!body.contains("tool_choice") || body.at("tool_choice").is_string() || body.at("tool_choice").is_null()) {
@@ -391,6 +400,7 @@ void kvarn_check_chat_request(json & body, const server_chat_params & opt) {
     check_messages(body, opt);
     check_tools(body);
     choose_named_tool(body);
+    check_tool_choice(body, opt);
     check_response_format(body);
     if (body.contains("stop")) {
         kvarn_check_stop(body.at("stop"));
