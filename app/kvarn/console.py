@@ -83,7 +83,8 @@ class Services:
         return props
 
     def begin_record(self, model: ModelEntry, plan: LaunchPlan, build: EngineBuild) -> None:
-        """A run begins: it will be graded and will calibrate later predictions."""
+        """A run begins: it will be graded and will calibrate later predictions; its log never shows the key."""
+        self.log.hide(self.keys.key() or "")
         self.recorder = RunRecorder(model, plan, build, grades=self.grades, runs=self.calibration)
         self._recorded = self.requests.revision
 
