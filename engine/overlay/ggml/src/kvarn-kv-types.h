@@ -65,6 +65,20 @@ GGML_API void kvarn_dequantize_row_planar3_0_64(const void * GGML_RESTRICT x, fl
 // True when every scale in the row is finite.
 GGML_API bool kvarn_validate_row(enum ggml_type type, const void * data, size_t n_bytes);
 
+// The rotation that makes values fit for these types: R = H*D, a fixed random sign for each value, then the orthonormal
+// Hadamard transform of n values; back again is D*H. A mul_mat with one of these hints in op_params[1] has that matrix as
+// src0; a backend that knows the hint may transform instead of multiply. (Upstream's hint, 1, stands for H alone.)
+#define KVARN_HINT_ROTATE   0x4b01
+#define KVARN_HINT_UNROTATE 0x4b02
+
+// The sign bit of D's entry i, in the place where a float has it.
+static inline uint32_t kvarn_sign_bit(uint32_t i) {
+    uint32_t h = (i + 1)*0x9e3779b1u;
+    h = (h ^ (h >> 15))*0x85ebca77u;
+    h = (h ^ (h >> 13))*0xc2b2ae3du;
+    return h & 0x80000000u;
+}
+
 // For switches over ggml_type.
 #define KVARN_KV_TYPE_CASES             \
     case GGML_TYPE_KVARN_TBQ4_0:        \

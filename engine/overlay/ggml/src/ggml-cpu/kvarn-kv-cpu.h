@@ -4,6 +4,8 @@
 
 #include "kvarn-kv-types.h"
 
+#include <string.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -21,6 +23,24 @@ KVARN_VEC_DOT(tbq4_0);
 KVARN_VEC_DOT(tbq4_0_64);
 KVARN_VEC_DOT(planar3_0);
 KVARN_VEC_DOT(planar3_0_64);
+
+// Does the hint of a mul_mat ask for a Hadamard transform, upstream's or ours?
+static inline bool kvarn_hint_is_hadamard(int32_t hint) {
+    return hint == GGML_HINT_SRC0_IS_HADAMARD || hint == KVARN_HINT_ROTATE || hint == KVARN_HINT_UNROTATE;
+}
+
+// x = D*x where the hint has the signs on this side of the transform
+static inline void kvarn_flip_signs(int32_t hint, int32_t side, float * x, int64_t n) {
+    if (hint != side) {
+        return;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof(bits));
+        bits ^= kvarn_sign_bit((uint32_t) i);
+        memcpy(x + i, &bits, sizeof(bits));
+    }
+}
 
 // Rows of ggml-cpu.c's type_traits_cpu.
 #define KVARN_KV_TYPE_TRAITS_CPU                          \
