@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib.util
 import logging
@@ -70,7 +71,14 @@ def _left_widgets() -> list[str]:
     app.processEvents()
     core = sys.modules["PySide6.QtCore"]
     app.sendPostedEvents(None, core.QEvent.Type.DeferredDelete)
-    return [repr(w) for w in app.topLevelWidgets() if w.isVisible()]
+    return [repr(w) for w in app.topLevelWidgets() if w.isVisible()] + _running_timers(core)
+
+
+def _running_timers(core) -> list[str]:
+    """Repeating timers: one of these on a forgotten object keeps a process awake for ever."""
+    valid = sys.modules["shiboken6"].isValid
+    timers = [o for o in gc.get_objects() if isinstance(o, core.QTimer) and valid(o)]
+    return [f"timer of {t.parent()!r}" for t in timers if t.isActive() and not t.isSingleShot()]
 
 
 def _wait_until(condition, seconds: float) -> None:

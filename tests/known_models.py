@@ -11,7 +11,7 @@ from kvarn.domain.library.model_entry import ModelEntry, ModelSource
 from kvarn.domain.library.model_facts import ModelFacts, TensorFacts
 
 MIB = 1 << 20
-TBQ4, PLANAR3 = KvType("tbq4_0", 128, 66), KvType("planar3_0", 128, 50)
+TBQ4, PLANAR3 = KvType("tbq4_0", 128, 66, 34, True), KvType("planar3_0", 128, 50, 26, True)
 TYPES = {kv.name: kv for kv in (*STOCK_KV_TYPES, TBQ4, PLANAR3)}
 
 

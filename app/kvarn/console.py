@@ -19,7 +19,6 @@ from kvarn.services.launch.free_memory import free_memory_bytes
 from kvarn.services.launch.grade_store import GradeStore
 from kvarn.services.launch.port_owner import next_free_port, port_problem
 from kvarn.services.launch.profile_store import ProfileStore
-from kvarn.services.launch.props import fetch_props
 from kvarn.services.launch.run_recorder import RunRecorder
 from kvarn.services.launch.stored_key import StoredKey
 from kvarn.services.launch.supervisor import Supervisor
@@ -76,6 +75,9 @@ class Services:
 
     def props(self, status: EngineStatus) -> EngineProps:
         """What the running engine says of itself."""
+        # Imported here because httpx takes a fifth of the time until the window is up.
+        from kvarn.services.launch.props import fetch_props
+
         assert status.plan is not None
         props = fetch_props(status.plan.base_url, self.keys.key())
         if self.recorder is not None:
@@ -83,7 +85,8 @@ class Services:
         return props
 
     def begin_record(self, model: ModelEntry, plan: LaunchPlan, build: EngineBuild) -> None:
-        """A run begins: it will be graded and will calibrate later predictions."""
+        """A run begins: it will be graded and will calibrate later predictions; its log never shows the key."""
+        self.log.hide(self.keys.key() or "")
         self.recorder = RunRecorder(model, plan, build, grades=self.grades, runs=self.calibration)
         self._recorded = self.requests.revision
 

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.engine
 LAYERS, KV_WIDTH = 30, 192
 
 
-@pytest.mark.parametrize(("kv_k", "kv_v", "flash"), [("f16", "f16", "off"), ("q8_0", "q4_0", "on")])
+@pytest.mark.parametrize(
+    ("kv_k", "kv_v", "flash"), [("f16", "f16", "off"), ("q8_0", "q4_0", "on"), ("tbq4_0", "planar3_0", "on")]
+)
 def test_props_says_what_was_allocated_to_the_byte(start_server, engine_build_info, kv_k, kv_v, flash):
     sizes = {kv["name"]: kv for kv in engine_build_info["kv_types"]}
     options = ("-c", "1024", "-np", "2", "-ctk", kv_k, "-ctv", kv_v, "-fa", flash, "--no-kv-unified")
@@ -24,7 +26,9 @@ def test_props_says_what_was_allocated_to_the_byte(start_server, engine_build_in
     facts = props["kvarn"]
 
     def bytes_of(name: str) -> int:
-        return LAYERS * 1024 * KV_WIDTH * sizes[name]["block_bytes"] // sizes[name]["block_values"]
+        half = sizes[name].get("half_block_bytes")  # the starter's heads of 64 take half blocks
+        block = (half, 64) if half else (sizes[name]["block_bytes"], sizes[name]["block_values"])
+        return LAYERS * 1024 * KV_WIDTH * block[0] // block[1]
 
     assert (facts["kv_k"], facts["kv_v"]) == (kv_k, kv_v)
     assert (facts["kv_k_bytes"], facts["kv_v_bytes"]) == (bytes_of(kv_k), bytes_of(kv_v))
@@ -53,6 +57,10 @@ def test_kv_types_have_the_published_block_sizes(engine_build_info):
     assert sizes["f16"] == (1, 2)
     assert sizes["q8_0"] == (32, 34)
     assert sizes["q4_0"] == (32, 18)
+    assert sizes["tbq4_0"] == (128, 66)
+    assert sizes["planar3_0"] == (128, 50)
+    halves = {kv["name"]: kv.get("half_block_bytes") for kv in engine_build_info["kv_types"] if kv.get("is_rotated")}
+    assert halves == {"tbq4_0": 34, "planar3_0": 26}
     assert all(
         kv["bits_per_value"] == 8 * kv["block_bytes"] / kv["block_values"] for kv in engine_build_info["kv_types"]
     )

@@ -7,6 +7,8 @@ its own types, with block sizes, in `kvarn-build-info.json`; for a stock engine 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 
@@ -16,6 +18,16 @@ class KvType(msgspec.Struct, frozen=True):
     name: str
     block_values: int
     block_bytes: int
+    half_block_bytes: int | None = None
+    """Bytes of a block of half as many values, for heads that the whole block does not divide; None: there is none."""
+    is_rotated: bool = False
+    """True when only whole heads of rotated values can be stored, with flash attention or without."""
+
+    def for_heads(self, sizes: Iterable[int]) -> KvType:
+        """The layout the engine picks for heads of these sizes, under the same name."""
+        if self.half_block_bytes is None or all(size % self.block_values == 0 for size in sizes):
+            return self
+        return KvType(self.name, self.block_values // 2, self.half_block_bytes, is_rotated=self.is_rotated)
 
     @property
     def bits_per_value(self) -> float:

@@ -49,7 +49,14 @@ def kv_types(help_text: str, types: dict[str, dict[str, Any]]) -> list[dict[str,
     offered = re.search(r"--cache-type-k TYPE.*?allowed values: ([a-z0-9_, \n]+?)\n\s*\(", help_text, re.DOTALL)
     if not offered:
         raise SystemExit("llama-server --help no longer lists the K cache types: teach build_info.py the new way")
-    return [{"name": name, **types[name]} for name in re.findall(r"[a-z0-9_]+", offered[1])]
+    return [{"name": name, **types[name], **_half_block(name, types)} for name in re.findall(r"[a-z0-9_]+", offered[1])]
+
+
+def _half_block(name: str, types: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Only types that store rotated values have a variant with half blocks; it is named by its block's length."""
+    half = types[name]["block_values"] // 2
+    variant = types.get(f"{name}_{half}")
+    return {"half_block_bytes": variant["block_bytes"], "is_rotated": True} if variant else {}
 
 
 def backends(folder: Path) -> list[str]:

@@ -1,5 +1,6 @@
 #include "kvarn-kv-facts.h"
 
+#include "kvarn-kv-rotation.h"
 #include "llama-context.h"
 #include "llama-kv-cache.h"
 #include "llama-kv-cache-iswa.h"
@@ -7,11 +8,19 @@
 #include "llama-memory-hybrid-iswa.h"
 #include "llama-memory-recurrent.h"
 
+static double bits_of(ggml_type type) {
+    return 8.0*ggml_type_size(type)/ggml_blck_size(type);
+}
+
 // named a friend by llama_kv_cache, whose sizes are private
 struct kvarn_kv_probe {
     static void add(kvarn_kv_facts & facts, const llama_kv_cache & kv) {
-        facts.type_k   = ggml_type_name(kv.type_k());
-        facts.type_v   = ggml_type_name(kv.type_v());
+        facts.type_k   = kvarn_public_type_name(kv.type_k());
+        facts.type_v   = kvarn_public_type_name(kv.type_v());
+        facts.k_block_values = ggml_blck_size(kv.type_k());
+        facts.v_block_values = ggml_blck_size(kv.type_v());
+        facts.k_bits   = bits_of(kv.type_k());
+        facts.v_bits   = bits_of(kv.type_v());
         facts.k_bytes += kv.size_k_bytes();
         facts.v_bytes += kv.size_v_bytes();
     }

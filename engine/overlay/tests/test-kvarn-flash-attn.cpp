@@ -151,12 +151,17 @@ std::vector<shape> shapes() {
     const std::pair<ggml_type, ggml_type> types[] = {
         { GGML_TYPE_Q8_0, GGML_TYPE_Q8_0 }, { GGML_TYPE_Q4_0, GGML_TYPE_Q4_0 }, { GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 },
         { GGML_TYPE_Q5_1, GGML_TYPE_IQ4_NL }, { GGML_TYPE_F16, GGML_TYPE_Q8_0 }, { GGML_TYPE_Q4_0, GGML_TYPE_F16 },
-        { GGML_TYPE_Q4_1, GGML_TYPE_Q5_0 },
+        { GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_0 },
+        { GGML_TYPE_KVARN_TBQ4_0, GGML_TYPE_KVARN_TBQ4_0 }, { GGML_TYPE_KVARN_PLANAR3_0, GGML_TYPE_KVARN_PLANAR3_0 },
+        { GGML_TYPE_KVARN_TBQ4_0_64, GGML_TYPE_KVARN_PLANAR3_0_64 }, { GGML_TYPE_KVARN_PLANAR3_0_64, GGML_TYPE_Q8_0 },
     };
     std::vector<shape> list;
     int n = 0;
     for (const auto & [type_k, type_v] : types) {
-        for (const auto & [dk, dv] : { std::pair<int64_t, int64_t>{ 64, 64 }, { 96, 96 }, { 128, 64 }, { 256, 256 } }) {
+        for (const auto & [dk, dv] : { std::pair<int64_t, int64_t>{ 64, 64 }, { 96, 96 }, { 192, 128 }, { 256, 256 } }) {
+            if (dk % ggml_blck_size(type_k) != 0 || dv % ggml_blck_size(type_v) != 0) {
+                continue;
+            }
             for (const auto & [kv_heads, group] : { std::pair<int64_t, int64_t>{ 3, 3 }, { 1, 4 }, { 2, 1 }, { 1, 71 } }) {
                 for (const auto & [n_queries, n_kv] : { std::pair<int64_t, int64_t>{ 1, 1 }, { 1, 515 }, { 1, 1024 }, { 5, 67 }, { 37, 256 }, { 75, 333 } }) {
                     // The rest takes turns: every pair of values meets, not every combination.

@@ -17,6 +17,7 @@ from known_models import (
     QWEN36_27B,
     SMOLLM2,
     TYPES,
+    dense,
     entry,
 )
 from kvarn.domain.launch.estimate import estimate_budget
@@ -65,7 +66,8 @@ WINDOWED = {
     ("gpt-oss", "f16"): (24576, (114, 786, 3090, 6162)),
     ("gpt-oss", "q8_0"): (13056, (60.5625, 417.5625, 1641.5625, 3273.5625)),
     ("gpt-oss", "q4_0"): (6912, (32.0625, 221.0625, 869.0625, 1733.0625)),
-    ("gpt-oss", "tbq4_0"): (6336, (29.390625, 202.640625, 796.640625, 1588.640625)),
+    # heads of 64: half blocks of 34 bytes
+    ("gpt-oss", "tbq4_0"): (6528, (30.28125, 208.78125, 820.78125, 1636.78125)),
 }
 MODELS = {
     "qwen36": QWEN36_27B,
@@ -76,6 +78,7 @@ MODELS = {
     "gemma3-27b": GEMMA3_27B,
     "gemma4-31b": GEMMA4_31B,
     "gpt-oss": GPT_OSS_20B,
+    "heads-of-80": dense("phi2", 32, 5, 5, 80),
     "deepseek3": DEEPSEEK_V3,
     "deepseek2-lite": DEEPSEEK_V2_LITE,
 }
@@ -132,10 +135,15 @@ def test_the_prediction_block_has_a_cache_of_its_own_only_while_it_drafts():
     assert draft(speculation="draft-mtp", extra_args=small) == 544 * MIB
 
 
-@pytest.mark.parametrize("model", ["smollm2", "deepseek3", "deepseek2-lite"])
+@pytest.mark.parametrize(("kv", "mib"), [("tbq4_0", 47.8125), ("planar3_0", 36.5625)])
+def test_the_starter_takes_half_blocks_of_the_rotated_types(kv, mib):
+    assert kv_bytes("smollm2", kv, 8192) == mib * MIB
+
+
+@pytest.mark.parametrize("model", ["heads-of-80", "deepseek3", "deepseek2-lite"])
 @pytest.mark.parametrize("kv", ["tbq4_0", "planar3_0"])
-def test_a_type_whose_blocks_do_not_divide_a_row_gives_no_number(model, kv):
+def test_a_type_that_cannot_store_a_row_gives_no_number(model, kv):
     budget = estimate_budget(entry(MODELS[model]), LaunchSettings(), TYPES[kv], TYPES[kv], free_bytes=None)
-    assert "blocks of 128" in budget.unknown
+    assert ("blocks of 64" if model == "heads-of-80" else "rotated") in budget.unknown
     assert budget.total_bytes is None
     assert budget.fits is None

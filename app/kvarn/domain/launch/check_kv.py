@@ -38,6 +38,13 @@ def check_kv(facts: ModelFacts, settings: LaunchSettings, build: EngineBuild) ->
             remedy=f"Choose {kv_k.name} for both.",
             field="kv_v",
         )
+    if layout.is_mla and kv_k.is_rotated:
+        yield PlanProblem(
+            code="mla-not-rotated",
+            message=f"{kv_k.name} stores rotated values; this model keeps K and V in one row, which is not rotated.",
+            remedy="Choose q8_0 or q4_0.",
+            field="kv_k",
+        )
 
 
 def _not_offered(side: str, field: str, name: str, build: EngineBuild) -> PlanProblem:
@@ -70,7 +77,9 @@ def _flash_attention(facts: ModelFacts, settings: LaunchSettings, kv_v: KvType) 
 def _blocks(layout: AttentionLayout, settings: LaunchSettings, kv_k: KvType, kv_v: KvType) -> Iterator[PlanProblem]:
     """Blocks must divide each head; without flash attention the engine only needs them to divide K's row."""
     flash = settings.flash_attention is not FlashAttention.OFF
-    k_sizes = layout.k_head_sizes if flash else tuple(group.k_row for group in layout.kv)
+    whole_heads = flash or kv_k.is_rotated
+    k_sizes = layout.k_head_sizes if whole_heads else tuple(group.k_row for group in layout.kv)
+    kv_k, kv_v = kv_k.for_heads(layout.k_head_sizes), kv_v.for_heads(layout.v_head_sizes)
     for side, field, kv, sizes in (("K", "kv_k", kv_k, k_sizes), ("V", "kv_v", kv_v, layout.v_head_sizes)):
         odd = next((size for size in sizes if size % kv.block_values), None)
         if odd is not None:

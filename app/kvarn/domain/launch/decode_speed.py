@@ -62,7 +62,10 @@ def step_bytes(model: ModelEntry, kv_k: KvType, kv_v: KvType, depth_tokens: int)
     if model.facts is None or model.facts.tensors is None:
         return None
     layout = attention_layout(model.facts)
-    if isinstance(layout, UnknownLayout) or any(_misfits(layout, kv_k, kv_v)):
+    if isinstance(layout, UnknownLayout):
+        return None
+    kv_k, kv_v = kv_k.for_heads(layout.k_head_sizes), kv_v.for_heads(layout.v_head_sizes)
+    if any(_misfits(layout, kv_k, kv_v)):
         return None
     state = 2 * layout.recurrent_layers * layout.recurrent_row * 4
     return _weights_read(model.facts) + kv_bytes_at(layout, kv_k, kv_v, depth_tokens) + state

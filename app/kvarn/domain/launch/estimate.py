@@ -42,6 +42,7 @@ def estimate_budget(
     layout = attention_layout(model.facts)
     if isinstance(layout, UnknownLayout):
         return MemoryBudget(parts=(), free_bytes=free_bytes, unknown=layout.reason)
+    kv_k, kv_v = kv_k.for_heads(layout.k_head_sizes), kv_v.for_heads(layout.v_head_sizes)
     request = _Request(model.facts, layout, settings, kv_k, kv_v)
     misfit = request.misfit()
     if misfit:
@@ -84,6 +85,8 @@ class _Request:
 
     def misfit(self) -> str:
         """Why a type cannot store this model's rows, empty when it can."""
+        if self.layout.is_mla and self.kv_k.is_rotated:
+            return f"{self.kv_k.name} stores rotated values, and this model's one row for K and V is not rotated."
         draft_k, draft_v = self.draft_types
         k_rows, v_rows = self._rows(self.layout.kv)
         found = _misfit("K", self.kv_k, k_rows) or _misfit("V", self.kv_v, v_rows)

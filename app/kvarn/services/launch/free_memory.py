@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import psutil
-import pynvml
 
 from kvarn.domain.launch.engine_build import EngineBuild
 
@@ -41,6 +40,8 @@ def _left_in_cgroup(folder: Path) -> int | None:
 
 def free_vram_bytes() -> int | None:
     """Free memory of all NVIDIA cards together, None without a driver or when it does not answer."""
+    import pynvml  # only a CUDA engine needs it, and it is slow to import
+
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:

@@ -7,14 +7,11 @@ import threading
 from collections.abc import Callable
 from enum import Enum
 
-import httpx
 import psutil
 
-from kvarn.domain.launch.command_line import served_name
 from kvarn.domain.launch.launch_plan import LaunchPlan
 from kvarn.services.clock import Clock
 from kvarn.services.launch.child_process import ChildProcess
-from kvarn.services.launch.port_owner import listens
 
 POLL_S = 0.1
 STALL_S = 60.0
@@ -66,9 +63,7 @@ class ReadinessWatch:
         self._stall_s = stall_s
         self._on_verdict = on_verdict
         self._cancelled = threading.Event()
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        # Loopback never goes through a proxy the user may have set for the web.
-        self._client = httpx.Client(base_url=plan.base_url, headers=headers, timeout=1.0, trust_env=False)
+        self._api_key = api_key
         self._thread = threading.Thread(target=self._run, name="engine-readiness", daemon=True)
         self._thread.start()
 
@@ -81,16 +76,19 @@ class ReadinessWatch:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        with self._client:
-            verdict = self._watch()
+        # Imported here because httpx takes a fifth of the time until the window is up.
+        from kvarn.services.launch.health import HealthCheck
+
+        with contextlib.closing(HealthCheck(self._plan, self._child.pid, self._api_key)) as health:
+            verdict = self._watch(health.ask)
         if verdict and not self._cancelled.is_set():
             self._on_verdict(verdict)
 
-    def _watch(self) -> Verdict | None:
+    def _watch(self, ask: Callable[[], tuple[bool, bool]]) -> Verdict | None:
         silence = Silence(self._clock.now())
         stranger_since_s: float | None = None
         while not self._cancelled.is_set() and self._child.is_alive:
-            answers, ours = self._ask()
+            answers, ours = ask()
             now_s = self._clock.now()
             if answers and ours:
                 return Verdict.READY
@@ -102,21 +100,6 @@ class ReadinessWatch:
                 return Verdict.STALLED
             self._cancelled.wait(POLL_S)
         return None
-
-    def _ask(self) -> tuple[bool, bool]:
-        """Whether somebody answers as ready there, and whether it is our child."""
-        try:
-            if self._client.get("/health").status_code != httpx.codes.OK:
-                return False, False
-        except httpx.HTTPError:
-            return False, False
-        return True, listens(self._child.pid, self._plan.settings.port) is not False and self._is_named_as_asked()
-
-    def _is_named_as_asked(self) -> bool:
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
-            models = self._client.get("/v1/models").json()["data"]
-            return any(model.get("id") == served_name(self._plan) for model in models)
-        return False
 
     def _signs_of_life(self) -> tuple[float, ...]:
         """Bytes of log, CPU seconds, bytes read from disk: weights on a slow drive are paged in without the others."""

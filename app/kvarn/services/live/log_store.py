@@ -49,8 +49,8 @@ class LogStore:
 
     def hide(self, secret: str) -> None:
         """From now on show dots in its place."""
-        if secret:
-            with self._lock:
+        with self._lock:
+            if secret and secret not in self._secrets:
                 self._secrets = (*self._secrets, secret)
 
     def append(self, source: str, text: str) -> None:

@@ -13,7 +13,6 @@ from kvarn.services.clock import Clock
 from kvarn.services.live.engine_feed import EngineFeed, FeedTrouble, TroubleKind
 from kvarn.services.live.gpu_probe import GpuProbe, GpuReading
 from kvarn.services.live.machine_probe import MachineProbe, MachineReading
-from kvarn.services.live.polling_feed import PollingFeed
 from kvarn.services.live.request_log import RequestLog
 from kvarn.services.live.telemetry_store import TelemetryStore
 
@@ -46,6 +45,13 @@ _GPU_PEAKS = {
 }
 
 MakeFeed = Callable[[str, str | None, Clock], EngineFeed]
+
+
+def _polling(base_url: str, api_key: str | None, clock: Clock) -> EngineFeed:
+    # Imported here because httpx takes a fifth of the time until the window is up.
+    from kvarn.services.live.polling_feed import PollingFeed
+
+    return PollingFeed(base_url, api_key, clock)
 
 
 class LinkState(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +96,7 @@ class TelemetryLink:
         *,
         clock: Clock,
         gpu_probe: GpuProbe | None = None,
-        make_feed: MakeFeed = PollingFeed,
+        make_feed: MakeFeed = _polling,
     ) -> None:
         self._store = store
         self._requests = requests

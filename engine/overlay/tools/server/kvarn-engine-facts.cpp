@@ -8,6 +8,10 @@ static json memory_of(const llama_context * ctx) {
     return {
         { "kv_k",             facts.type_k.empty() ? json(nullptr) : json(facts.type_k) },
         { "kv_v",             facts.type_v.empty() ? json(nullptr) : json(facts.type_v) },
+        { "kv_k_bits",        facts.type_k.empty() ? json(nullptr) : json(facts.k_bits) },
+        { "kv_v_bits",        facts.type_v.empty() ? json(nullptr) : json(facts.v_bits) },
+        { "kv_k_block_values", facts.type_k.empty() ? json(nullptr) : json(facts.k_block_values) },
+        { "kv_v_block_values", facts.type_v.empty() ? json(nullptr) : json(facts.v_block_values) },
         { "kv_bytes",         facts.k_bytes + facts.v_bytes },
         { "kv_k_bytes",       facts.k_bytes },
         { "kv_v_bytes",       facts.v_bytes },

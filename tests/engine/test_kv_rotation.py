@@ -1,0 +1,150 @@
+"""tbq4_0 and planar3_0 in a running engine: sensible answers, exact sizes, and a refusal wherever the rotation is not assured."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gguf_maker import GgufMaker
+
+pytestmark = pytest.mark.engine
+
+TEXT = (
+    "The capital of France is Paris. The capital of Italy is Rome. The capital of Spain is Madrid. "
+    "The capital of Germany is Berlin. The capital of Japan is"
+)
+NAMES = ("tbq4_0", "planar3_0")
+
+
+def cache(kv_k: str, kv_v: str | None = None) -> tuple[str, ...]:
+    return ("-c", "512", "-np", "1", "-fa", "on", "-ctk", kv_k, "-ctv", kv_v or kv_k)
+
+
+def probabilities(server) -> dict[str, float]:
+    """The likeliest next tokens after TEXT, generated one at a time so that the cache is read back."""
+    answer = server.complete(TEXT, n_predict=4, n_probs=20)
+    step = answer["completion_probabilities"][0]
+    return {top["token"]: math.exp(top["logprob"]) for top in step["top_logprobs"]}
+
+
+@pytest.fixture(scope="module")
+def exact(start_server, request):
+    """What each model answers with an f16 cache, asked once."""
+    known: dict[str, dict[str, float]] = {}
+
+    def of(model_name: str) -> dict[str, float]:
+        if model_name not in known:
+            with start_server(*cache("f16"), model=request.getfixturevalue(model_name)) as server:
+                known[model_name] = probabilities(server)
+        return known[model_name]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("model_name", "kv_k", "kv_v"),
+    [
+        ("starter_model", "tbq4_0", "tbq4_0"),
+        ("starter_model", "q8_0", "planar3_0"),
+        ("gemma_model", "tbq4_0", "tbq4_0"),
+        ("gemma_model", "tbq4_0", "planar3_0"),
+    ],
+)
+def test_the_next_tokens_are_nearly_those_of_an_exact_cache(start_server, request, exact, model_name, kv_k, kv_v):
+    model = request.getfixturevalue(model_name)
+    with start_server(*cache(kv_k, kv_v), model=model) as server:
+        close = probabilities(server)
+        facts = server.http.get("/props").json()["kvarn"]
+        text = server.complete(TEXT, n_predict=8)["content"]
+    want = exact(model_name)
+    distance = sum(abs(p - close.get(token, 0.0)) for token, p in want.items()) / 2
+    assert distance < 0.25, (want, close)
+    assert "Tokyo" in text
+    assert (facts["kv_k"], facts["kv_v"]) == (kv_k, kv_v)
+    half = model_name == "starter_model"
+    assert facts["kv_v_bits"] == {"tbq4_0": 4.125, "planar3_0": 3.125}[kv_v] + (0.125 if half else 0)
+    assert facts["kv_v_block_values"] == (64 if half else 128)
+    said = server.log.read_text(errors="replace")
+    assert f"V cache {kv_v}: blocks of {64 if half else 128}" in said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_long_answer_goes_on_after_the_context_shifted(start_server, name):
+    options = ("-c", "256", "-np", "1", "-ctk", name, "-ctv", name, "-fa", "on", "--context-shift")
+    with start_server(*options) as server:
+        answer = server.complete(TEXT * 5, n_predict=150, ignore_eos=True)
+        assert answer["tokens_predicted"] == 150
+        assert answer["truncated"] is True
+        assert "capital" in answer["content"][-300:]
+
+
+def refused(engine_dir: Path, model: Path, *options: str, env: dict[str, str] | None = None) -> str:
+    """What llama-server says when it does not start. Fails if it starts."""
+    program = engine_dir / ("llama-server.exe" if sys.platform == "win32" else "llama-server")
+    command = [str(program), "-m", str(model), "--host", "127.0.0.1", "--port", "0", "-t", "1", "-c", "256", *options]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, env=os.environ | (env or {}), check=False
+    )
+    assert done.returncode == 1, done.returncode
+    return (done.stdout + done.stderr).decode(errors="replace")
+
+
+@pytest.mark.parametrize(("options", "side"), [(("-ctk", "tbq4_0"), "K"), (("-ctv", "planar3_0", "-fa", "on"), "V")])
+def test_a_cache_is_refused_when_rotation_is_switched_off(engine_dir, engine_build_info, starter_model, options, side):
+    said = refused(engine_dir, starter_model, *options, env={"LLAMA_ATTN_ROT_DISABLE": "1"})
+    assert f"{side} cache type {options[1]} stores rotated values only" in said
+    assert "LLAMA_ATTN_ROT_DISABLE" in said
+
+
+@pytest.mark.parametrize(("embd", "works"), [(192, "q4_0, q5_0, q8_0, bf16, f16"), (160, "bf16, f16")])
+def test_other_head_sizes_are_refused_with_the_types_that_work(engine_dir, engine_build_info, tmp_path, embd, works):
+    model = GgufMaker.llama(embd=embd, heads=2, kv_heads=1).with_weights().write(tmp_path / "odd.gguf")
+    said = refused(engine_dir, model, "-ctk", "tbq4_0")
+    assert f"needs heads of a multiple of 64 values, and this model has heads of {embd // 2}" in said
+    assert f"these types work: {works}\n" in said.replace("\r", "")
+
+
+def slot(server, action: str, name: str = "saved.bin"):
+    return server.http.post(f"/slots/0?action={action}", json={"filename": name})
+
+
+@pytest.fixture
+def saved(start_server, tmp_path):
+    """A server's options for this folder of saved slots, after one with a tbq4_0 cache saved its answer there."""
+    folder = ("--slot-save-path", f"{tmp_path}{os.sep}")
+    with start_server(*cache("tbq4_0", "planar3_0"), *folder) as server:
+        answer = server.complete(TEXT, cache_prompt=True)
+        assert slot(server, "save").json()["n_saved"] > 20
+    return folder, answer
+
+
+def test_a_saved_slot_goes_on_where_it_was(start_server, saved):
+    folder, before = saved
+    with start_server(*cache("tbq4_0", "planar3_0"), *folder) as server:
+        assert slot(server, "restore").json()["n_restored"] > 20
+        after = server.complete(TEXT, cache_prompt=True)
+    assert after["timings"]["cache_n"] > 20
+    assert after["content"] == before["content"]
+
+
+@pytest.mark.parametrize("other", [("f16", "f16"), ("q8_0", "q8_0"), ("planar3_0", "tbq4_0")])
+def test_a_saved_slot_of_another_kind_is_refused_and_harms_nothing(start_server, saved, other):
+    folder, _ = saved
+    with start_server(*cache(*other), *folder) as server:
+        assert slot(server, "restore").status_code == 400
+        assert "Tokyo" in server.complete(TEXT)["content"]
+
+
+def test_a_q8_0_slot_saved_with_rotation_is_refused_without(start_server, tmp_path):
+    folder = ("--slot-save-path", f"{tmp_path}{os.sep}")
+    with start_server(*cache("q8_0"), *folder) as server:
+        server.complete(TEXT, cache_prompt=True)
+        assert slot(server, "save").status_code == 200
+    with start_server(*cache("q8_0"), *folder, env={"LLAMA_ATTN_ROT_DISABLE": "1"}) as server:
+        assert slot(server, "restore").status_code == 400
+        assert "another kind of cache" in server.log.read_text(errors="replace")
