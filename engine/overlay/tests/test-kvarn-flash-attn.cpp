@@ -1,4 +1,4 @@
-// Flash attention over quantised caches: our tiled kernels against upstream's one-row-at-a-time reference, over odd shapes.
+// Flash attention: our tiled kernels against upstream's one-row-at-a-time reference, over odd shapes.
 // Prints one line per failed case and a summary; exit code 1 when any case failed. An argument N runs every N-th case only.
 
 #include "ggml-backend.h"
@@ -151,7 +151,7 @@ std::vector<shape> shapes() {
     const std::pair<ggml_type, ggml_type> types[] = {
         { GGML_TYPE_Q8_0, GGML_TYPE_Q8_0 }, { GGML_TYPE_Q4_0, GGML_TYPE_Q4_0 }, { GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 },
         { GGML_TYPE_Q5_1, GGML_TYPE_IQ4_NL }, { GGML_TYPE_F16, GGML_TYPE_Q8_0 }, { GGML_TYPE_Q4_0, GGML_TYPE_F16 },
-        { GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_0 },
+        { GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_0 }, { GGML_TYPE_F16, GGML_TYPE_F16 },
         { GGML_TYPE_KVARN_TBQ4_0, GGML_TYPE_KVARN_TBQ4_0 }, { GGML_TYPE_KVARN_PLANAR3_0, GGML_TYPE_KVARN_PLANAR3_0 },
         { GGML_TYPE_KVARN_TBQ4_0_64, GGML_TYPE_KVARN_PLANAR3_0_64 }, { GGML_TYPE_KVARN_PLANAR3_0_64, GGML_TYPE_Q8_0 },
     };
