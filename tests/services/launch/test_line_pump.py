@@ -82,3 +82,20 @@ def test_a_reader_that_fails_gets_the_later_lines_all_the_same(caplog) -> None:
     assert sum(seen) == 1200
     for record in caplog.records:
         record.expected = True
+
+
+def test_a_flood_of_empty_lines_is_bounded_as_well(monkeypatch) -> None:
+    monkeypatch.setattr(line_pump, "PENDING_CHARACTERS", 100_000)
+    gate = threading.Event()
+    lines = pump_slowly(b"\n" * 200_000, gate)
+    assert lines.dropped > 190_000
+
+
+def pump_slowly(content: bytes, gate: threading.Event) -> LinePump:
+    """The reader of the lines takes none until everything is written."""
+
+    def release() -> None:
+        gate.wait(5)
+
+    threading.Timer(0.5, gate.set).start()
+    return pump(content, lambda _: release())

@@ -71,3 +71,11 @@ def test_a_callback_that_fails_does_not_end_the_listening(caplog) -> None:
         first.close()
     for record in caplog.records:
         record.expected = True
+
+
+def test_without_a_folder_to_lock_in_the_window_opens_all_the_same(tmp_path) -> None:
+    in_the_way = tmp_path / "state"
+    in_the_way.write_text("a file")
+    instance = SingleInstance(lambda: None, in_the_way)
+    assert instance.acquire() is True
+    instance.close()

@@ -392,3 +392,30 @@ def test_the_next_load_waits_until_memory_has_settled_but_not_for_ever(make_supe
     supervisor.launch(make_plan(), fake_build)
     until(supervisor, LOADING)
     assert 4 < time.monotonic() - begun < 8
+
+
+@pytest.fixture
+def no_state_folder(kvarn_home: Path) -> None:
+    """A file where the state folder should be: nothing can be written below it, not even by root."""
+    kvarn_home.mkdir(parents=True, exist_ok=True)
+    (kvarn_home / "state").write_text("in the way")
+
+
+def test_an_engine_serves_although_nothing_can_be_noted_about_it(
+    no_state_folder, supervisor, make_plan, fake_build
+) -> None:
+    status = serve(supervisor, make_plan(), fake_build)
+    supervisor.stop()
+    assert until(supervisor, STOPPED).report.kind == "stopped"
+    assert not psutil.pid_exists(status.pid)
+
+
+def test_a_key_that_cannot_be_handed_over_fails_the_launch_with_a_sentence(
+    no_state_folder, supervisor, make_plan, fake_build
+) -> None:
+    assert supervisor.launch(make_plan(), fake_build, "kv-secret")
+    report = until(supervisor, READY, FAILED).report
+    assert report is not None
+    assert report.kind == "state-folder"
+    assert "kv-secret" not in report.message
+    assert "kvarn doctor" in report.remedy

@@ -128,3 +128,20 @@ def test_a_burst_from_two_threads_loses_nothing_and_keeps_counting_without_holes
     assert dropped == 20_000
     assert [line.seq for line in lines] == list(range(20_001, 40_001))
     store.close()
+
+
+def test_a_disk_that_fills_up_costs_the_file_and_nothing_else(store):
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    store.append("engine", "before")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, hard))
+    try:
+        for number in range(3):
+            store.append("engine", f"line {number} " + "x" * 60)
+        lines, _ = store.since(0)
+        store.flush()
+        store.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [line.text[:6] for line in lines] == ["before", "line 0", "line 1", "line 2"]
+    assert "cannot be written" in store.file_problem or store.file_problem == "the log is closed"

@@ -6,9 +6,13 @@ the engine's own.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from kvarn.domain.live.request import FinishedRequest
+
+_ABSURD_TOK_PER_S = 1e9
 
 _ERROR_OF = {
     "cancelled": "the client left before the end",
@@ -17,27 +21,32 @@ _ERROR_OF = {
 }
 
 
+Count = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
+"""Beyond these a page is broken: nothing that follows may overflow."""
+
+
 class _WireRequest(msgspec.Struct):
-    seq: int
-    id_slot: int | None = None
-    id_task: int | None = None
-    finished_unix_ms: int | None = None
+    seq: Count
+    id_slot: Count | None = None
+    id_task: Count | None = None
+    finished_unix_ms: Count | None = None
     finish: str = ""
     error: str | None = None
-    cache_n: int | None = None
-    n_prompt_tokens: int | None = None
-    prompt_n: int | None = None
-    prompt_ms: float | None = None
-    predicted_n: int | None = None
-    predicted_ms: float | None = None
-    queue_ms: float | None = None
-    ttft_ms: float | None = None
-    draft_n: int | None = None
-    draft_n_accepted: int | None = None
+    cache_n: Count | None = None
+    n_prompt_tokens: Count | None = None
+    prompt_n: Count | None = None
+    prompt_ms: Milliseconds | None = None
+    predicted_n: Count | None = None
+    predicted_ms: Milliseconds | None = None
+    queue_ms: Milliseconds | None = None
+    ttft_ms: Milliseconds | None = None
+    draft_n: Count | None = None
+    draft_n_accepted: Count | None = None
 
 
 class _WirePage(msgspec.Struct):
-    last_seq: int
+    last_seq: Count
     requests: list[_WireRequest]
 
 
@@ -82,4 +91,7 @@ def _request(wire: _WireRequest, now_s: float) -> FinishedRequest:
 
 
 def _per_second(count: int | None, milliseconds: float | None) -> float | None:
-    return 1000 * count / milliseconds if count and count > 0 and milliseconds and milliseconds > 0 else None
+    if not count or not milliseconds or count <= 0 or milliseconds <= 0:
+        return None
+    speed = 1000 * count / milliseconds
+    return speed if speed < _ABSURD_TOK_PER_S else None

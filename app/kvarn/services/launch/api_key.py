@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -54,4 +55,5 @@ class KeyFile:
 
     def remove(self) -> None:
         """Delete it; the engine reads it once, at its start."""
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.path.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -60,7 +61,7 @@ class EngineRun:
         self._was_ready = False
         self._forced = False
         refuse_taken_port(request.plan)
-        self._key_file = KeyFile(request.api_key) if request.api_key else None
+        self._key_file = _key_file(request.api_key)
         try:
             command = plan_to_command(request.plan, request.build, self._key_file.path if self._key_file else None)
             self._child = ChildProcess(command, on_lines=self._forward, on_exit=lambda _: on_exit(self))
@@ -119,7 +120,8 @@ class EngineRun:
         self._child.close(0.5)
         self._remove_key_file()
         if self._note:
-            self._note.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._note.unlink(missing_ok=True)
 
     def _forward(self, lines: list[str]) -> None:
         for line in lines:
@@ -131,6 +133,19 @@ class EngineRun:
     def _remove_key_file(self) -> None:
         if self._key_file:
             self._key_file.remove()
+
+
+def _key_file(key: str | None) -> KeyFile | None:
+    try:
+        return KeyFile(key) if key else None
+    except OSError as error:
+        raise StartRefusedError(
+            ExitReport(
+                kind="state-folder",
+                message=f"The API key cannot be handed to the engine: {error.strerror or error}.",
+                remedy="Free some space, or correct the permissions of the state folder that `kvarn doctor` names.",
+            )
+        ) from error
 
 
 def _secret_pattern(key: str | None) -> re.Pattern[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import secrets
@@ -20,6 +21,8 @@ from kvarn.services.atomic_file import write_atomic
 
 log = logging.getLogger(__name__)
 _ANSWER_S = 2.0
+_HELD = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+"""A lock that another holds; anything else means that this file system has no locks."""
 
 
 class _Address(msgspec.Struct):
@@ -41,9 +44,14 @@ class SingleInstance:
         self._word = secrets.token_hex(16)
 
     def acquire(self) -> bool:
-        """True: this is the first. False: another is, and was asked to show its window."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _try_lock(self._folder / "console.lock")
+        """True: this is the first, or nobody can tell. False: another is, and was asked to show its window."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _try_lock(self._folder / "console.lock")
+        except OSError as error:
+            # Rather two consoles than none.
+            log.info("whether another console runs cannot be told: %s", error)
+            return True
         if self._lock is None:
             self._call_the_first()
             return False
@@ -59,7 +67,8 @@ class SingleInstance:
         if self._thread:
             self._thread.join(_ANSWER_S)
         if self._lock:
-            self._address_file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._address_file.unlink(missing_ok=True)
             self._lock.close()
             self._lock = None
 
@@ -70,7 +79,10 @@ class SingleInstance:
     def _listen(self) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
         address = _Address(self._server.getsockname()[1], self._word)
-        write_atomic(self._address_file, msgspec.json.encode(address), private=True)
+        try:
+            write_atomic(self._address_file, msgspec.json.encode(address), private=True)
+        except OSError as error:
+            log.info("a second start will not raise this window: %s", error)
         self._thread = threading.Thread(target=self._answer, args=(self._server,), name="single-instance", daemon=True)
         self._thread.start()
 
@@ -109,8 +121,10 @@ def _try_lock(path: Path) -> IO[bytes] | None:
             import fcntl
 
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         file.close()
-        return None
+        if error.errno in _HELD:
+            return None
+        raise
     os.set_inheritable(file.fileno(), False)
     return file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from io import TextIOWrapper
@@ -86,9 +87,8 @@ class LogStore:
     def close(self) -> None:
         """Finish the file; lines appended later stay in memory only."""
         with self._lock:
-            if self._file is not None:
-                self._file.close()
-            self._file, self.file_problem = None, "the log is closed"
+            self._close_file()
+            self.file_problem = "the log is closed"
 
     def _write(self, line: LogLine) -> None:
         if self.file_problem:
@@ -99,20 +99,34 @@ class LogStore:
             assert self._file is not None
             self._file_bytes += self._file.write(f"{line.t_s:.3f} {line.source} {line.level} {line.text}\n")
             self._is_dirty = True
-            if line.t_s - self._flushed_s >= FLUSH_S:
-                self._flush(line.t_s)
         except OSError as error:
-            self.file_problem = f"the log file {self.path} cannot be written: {error.strerror or error}"
+            self._give_up(error)
+        if line.t_s - self._flushed_s >= FLUSH_S:
+            self._flush(line.t_s)
 
     def _flush(self, now_s: float) -> None:
-        if self._file is not None and self._is_dirty:
+        if self._file is None or not self._is_dirty:
+            return
+        try:
             self._file.flush()
             self._flushed_s, self._is_dirty = now_s, False
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        self.file_problem = f"the log file {self.path} cannot be written: {error.strerror or error}"
+        self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            # What a full disk did not take is given up a second time here.
+            with contextlib.suppress(OSError):
+                self._file.close()
+        self._file, self._is_dirty = None, False
 
     def _next_file(self) -> None:
         """Start an empty file; the old ones become .1, .2, .3 and the oldest goes."""
-        if self._file is not None:
-            self._file.close()
+        self._close_file()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         for number in range(OLD_FILES, 0, -1):
             older = self.path if number == 1 else self._numbered(number - 1)
