@@ -6,18 +6,25 @@ import io
 import os
 import sys
 
+_INTERRUPTED = 130
+"""What a shell expects of a program that Ctrl-C ended."""
+
 NO_DISPLAY = "Without a window, `kvarn serve starter` serves the same models from the terminal."
 
 
 def main() -> None:
     """Choose the front end by whether a command was given."""
     _mend_streams()
-    if len(sys.argv) > 1:
-        from kvarn import cli
+    try:
+        if len(sys.argv) > 1:
+            from kvarn import cli
 
-        cli.run()
-    else:
-        _open_window()
+            cli.run()
+        else:
+            _open_window()
+    except KeyboardInterrupt:
+        # Before anything runs that would have to be stopped: importing takes a second on a slow disk.
+        raise SystemExit(_INTERRUPTED) from None
 
 
 def _mend_streams() -> None:

@@ -54,3 +54,13 @@ def test_a_path_that_names_nobodys_home_is_a_sentence(arguments) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("kvarn: ")
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_while_the_program_is_still_loading_is_no_traceback() -> None:
+    code = "import sys; sys.argv = ['kvarn', 'doctor']; sys.modules['kvarn.cli'] = Interrupted()\n"
+    code = (
+        "class Interrupted:\n def run(self): raise KeyboardInterrupt\n" + code + "import kvarn.__main__ as m; m.main()"
+    )
+    environ = os.environ | {"PYTHONPATH": str(Path(kvarn.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
