@@ -19,6 +19,7 @@ from kvarn.views.widgets.hairline_table import HairlineTable
 from kvarn.views.widgets.labels import PlainLabel
 
 PANEL_WIDTH = 344
+_LEAST_CHARTS = 120
 _TRIAL = 1
 """Number of the tab to talk in."""
 
@@ -99,12 +100,16 @@ class ServePage(QWidget):
         column.addWidget(self.error)
         column.addWidget(self.headlines)
         column.addWidget(self.charts, 1)
-        column.addWidget(self._tabbed_card())
+        # The card stays in sight while the charts scroll: who writes to the model sees the curves move.
+        beside = QVBoxLayout()
+        beside.setSpacing(M)
+        beside.addWidget(_scrolled(right), 1)
+        beside.addWidget(self._tabbed_card())
         row = QHBoxLayout(self)
         row.setContentsMargins(L, M, L, M)
         row.setSpacing(M)
         row.addWidget(panel)
-        row.addWidget(_scrolled(right), 1)
+        row.addLayout(beside, 1)
 
     def _tabbed_card(self) -> Card:
         card, requests = Card(), QWidget()
@@ -134,6 +139,7 @@ def _scrolled(content: QWidget) -> QScrollArea:
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setMinimumHeight(_LEAST_CHARTS)
     body = QWidget()
     body.setProperty("role", "page-body")
     layout = QVBoxLayout(body)

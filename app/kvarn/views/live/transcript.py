@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QColor, QFont, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from kvarn.domain.live.chat_request import ChatTurn
 from kvarn.views.theme import theme
 
 _SPEAKERS = {"user": "You", "assistant": "Model"}
+_LINES, _LEAST_LINES = 7, 3
 
 
 class Transcript(QPlainTextEdit):
@@ -21,6 +22,7 @@ class Transcript(QPlainTextEdit):
         super().__init__(parent)
         self.setReadOnly(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.setProperty("role", "transcript")
         self.setAccessibleName("Conversation")
         self.setTextInteractionFlags(
@@ -32,6 +34,14 @@ class Transcript(QPlainTextEdit):
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
         theme().changed.connect(self._redraw)
+
+    def sizeHint(self) -> QSize:
+        """Seven lines where there is room."""
+        return self._size_of(_LINES)
+
+    def minimumSizeHint(self) -> QSize:
+        """Three lines in a low window."""
+        return self._size_of(_LEAST_LINES)
 
     def show_turns(self, turns: Sequence[ChatTurn]) -> None:
         """Show this conversation; what already stands there is not touched."""
@@ -57,6 +67,10 @@ class Transcript(QPlainTextEdit):
         """Go to the end and stay there."""
         self._is_following = True
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+
+    def _size_of(self, lines: int) -> QSize:
+        height = lines * self.fontMetrics().lineSpacing() + 2 * round(self.document().documentMargin())
+        return QSize(super().minimumSizeHint().width(), height)
 
     def _begin(self, turn: ChatTurn) -> None:
         gap = "\n\n" if self._shown or not self.document().isEmpty() else ""

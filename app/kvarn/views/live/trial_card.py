@@ -7,13 +7,12 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from kvarn.viewmodels.live.trial_vm import TrialVm
 from kvarn.views.live.transcript import Transcript
-from kvarn.views.theme import XS, M, S, theme
+from kvarn.views.theme import XS, S, theme
 from kvarn.views.widgets.copy_button import CopyButton
 from kvarn.views.widgets.empty_state import EmptyState
 from kvarn.views.widgets.labels import PlainLabel, plain_tip
 from kvarn.views.widgets.prompt_box import PromptBox
 
-_TRANSCRIPT_LINES = 8
 _FIGURES_TIP = """TTFT: from sending to the first text, waiting and reading the prompt included.
 Prefill: prompt tokens computed a second; cached ones are not counted.
 Decode: tokens generated a second after the first one.
@@ -134,7 +133,6 @@ class TrialCard(QWidget):
         column = QVBoxLayout(self._talk)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(S)
-        self.transcript.setFixedHeight(_TRANSCRIPT_LINES * self.transcript.fontMetrics().lineSpacing() + M)
         column.addWidget(self.transcript)
         column.addLayout(self._facts_row())
         column.addLayout(self._problem_row())
