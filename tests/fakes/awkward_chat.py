@@ -1,7 +1,4 @@
-"""A chat server whose streams are legal but awkward, or end badly: the path's first part names the manner.
-
-`base_url("crlf")` makes an engine whose every answer comes in that manner. Sockets are real.
-"""
+"""A chat server whose streams are legal but awkward, or end badly; its `manner` says how. Sockets are real."""
 
 from __future__ import annotations
 
@@ -20,13 +17,21 @@ DONE = "data: [DONE]\n\n"
 
 
 def frame(delta: dict, finish: str | None = None, **more: object) -> dict:
-    return {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]} | more
+    return {
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+    } | more
 
 
 def frames() -> list[dict]:
     """What a well-behaved engine sends."""
     last = {"object": "chat.completion.chunk", "choices": [], "usage": USAGE, "timings": TIMINGS}
-    return [frame({"role": "assistant", "content": None}), *(frame({"content": w}) for w in WORDS), frame({}, "stop"), last]
+    return [
+        frame({"role": "assistant", "content": None}),
+        *(frame({"content": w}) for w in WORDS),
+        frame({}, "stop"),
+        last,
+    ]
 
 
 def event(data: dict, *, lead: str = "data: ", end: str = "\n") -> str:
@@ -178,9 +183,11 @@ TOO_LONG = {
 
 
 class AwkwardChat:
-    """`with AwkwardChat() as server:`; keeps the bodies it was sent and tells how many clients left early."""
+    """`with AwkwardChat() as server:`; keeps the bodies it was sent and tells when a client left early."""
 
     def __init__(self) -> None:
+        self.manner = "good"
+        """A key of MANNERS, or one of the refusals below."""
         self.bodies: list[dict] = []
         self.left = threading.Event()
         """Set when a client hung up before its answer had ended."""
@@ -193,7 +200,7 @@ class AwkwardChat:
             def do_POST(self) -> None:
                 outer.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 try:
-                    self.answer(self.path.split("/")[1])
+                    self.answer(outer.manner)
                 except OSError:
                     outer.left.set()
 
@@ -224,8 +231,13 @@ class AwkwardChat:
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
-    def base_url(self, manner: str) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/{manner}"
+    @property
+    def port(self) -> int:
+        return self._server.server_port
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> AwkwardChat:
         self._thread.start()

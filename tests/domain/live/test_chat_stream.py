@@ -107,7 +107,7 @@ def test_every_refusal_is_a_sentence(status: int, body: str, kind: ChatTrouble, 
 
 
 def test_the_curl_command_is_the_same_request_and_never_holds_the_key() -> None:
-    traps = "it's \"quoted\" $HOME `id` \\ & <b>\nnext " + GRAIN
+    traps = 'it\'s "quoted" $HOME `id` \\ & <b>\nnext ' + GRAIN
     request = ChatRequest("http://127.0.0.1:5827", (ChatTurn("user", traps),))
     words = shlex.split(curl_text(request, with_key=True).replace("\\\n", " "))
     assert words[2] == "http://127.0.0.1:5827/v1/chat/completions"

@@ -35,8 +35,13 @@ def chat() -> Iterator[TrialChat]:
     chat.close()
 
 
-def ask(chat: TrialChat, url: str) -> TrialAnswer:
-    chat.ask(ChatRequest(url, QUESTION))
+def begin(chat: TrialChat, server: AwkwardChat, manner: str) -> None:
+    server.manner = manner
+    chat.ask(ChatRequest(server.base_url, QUESTION))
+
+
+def ask(chat: TrialChat, server: AwkwardChat, manner: str) -> TrialAnswer:
+    begin(chat, server, manner)
     return ended(chat)
 
 
@@ -56,10 +61,8 @@ def wait_for_text(chat: TrialChat) -> None:
 
 
 @pytest.mark.parametrize("manner", [m.__name__ for m in ALIKE])
-def test_every_legal_framing_gives_the_same_words_and_counts(
-    chat: TrialChat, server: AwkwardChat, manner: str
-) -> None:
-    answer = ask(chat, server.base_url(manner))
+def test_every_legal_framing_gives_the_same_words_and_counts(chat: TrialChat, server: AwkwardChat, manner: str) -> None:
+    answer = ask(chat, server, manner)
     assert answer.problem is None
     assert (answer.text, answer.finish, answer.figures) == (TEXT, "stop", FIGURES)
     assert answer.ttft_ms is not None
@@ -67,12 +70,12 @@ def test_every_legal_framing_gives_the_same_words_and_counts(
 
 
 def test_one_token_has_no_decode_speed(chat: TrialChat, server: AwkwardChat) -> None:
-    answer = ask(chat, server.base_url("one_token"))
+    answer = ask(chat, server, "one_token")
     assert (answer.text, answer.figures.generated_tokens, answer.figures.decode_tok_per_s) == ("Ja", 1, None)
 
 
 def test_the_request_asks_for_a_stream_with_counts_and_a_bounded_answer(chat: TrialChat, server: AwkwardChat) -> None:
-    ask(chat, server.base_url("good"))
+    ask(chat, server, "good")
     body = server.bodies[-1]
     assert body["messages"] == [{"role": "user", "content": "What becomes of corn?"}]
     assert body["stream"] is True
@@ -95,7 +98,7 @@ def test_the_request_asks_for_a_stream_with_counts_and_a_bounded_answer(chat: Tr
 def test_trouble_is_a_sentence_and_keeps_the_words_so_far(
     chat: TrialChat, server: AwkwardChat, manner: str, kind: ChatTrouble, words: str, text: str
 ) -> None:
-    answer = ask(chat, server.base_url(manner))
+    answer = ask(chat, server, manner)
     assert answer.problem is not None
     assert answer.problem.kind is kind
     assert words in answer.problem.message
@@ -104,7 +107,7 @@ def test_trouble_is_a_sentence_and_keeps_the_words_so_far(
 
 def test_the_key_goes_along(server: AwkwardChat) -> None:
     chat = TrialChat(clock=SystemClock(), api_key=lambda: KEY)
-    assert ask(chat, server.base_url("keyed")).text == TEXT
+    assert ask(chat, server, "keyed").text == TEXT
     chat.close()
 
 
@@ -113,14 +116,15 @@ def test_an_unusable_key_is_a_wrong_key_and_not_a_crash(server: AwkwardChat) -> 
         raise SettingsError("The key file cannot be read.")
 
     chat = TrialChat(clock=SystemClock(), api_key=broken)
-    problem = ask(chat, server.base_url("good")).problem
+    problem = ask(chat, server, "good").problem
     assert problem is not None
     assert problem.kind is ChatTrouble.WRONG_KEY
     chat.close()
 
 
 def test_nobody_there_is_said_so(chat: TrialChat) -> None:
-    problem = ask(chat, "http://127.0.0.1:9").problem
+    chat.ask(ChatRequest("http://127.0.0.1:9", QUESTION))
+    problem = ended(chat).problem
     assert problem is not None
     assert problem.message == "The engine cannot be reached."
 
@@ -129,7 +133,7 @@ def test_nobody_there_is_said_so(chat: TrialChat) -> None:
 def test_cancel_hangs_up_at_once_before_and_in_the_answer(chat: TrialChat, server: AwkwardChat, manner: str) -> None:
     server.left.clear()
     before = len(server.bodies)
-    chat.ask(ChatRequest(server.base_url(manner), QUESTION))
+    begin(chat, server, manner)
     while len(server.bodies) == before:
         time.sleep(0.005)
     if manner == "stall":
@@ -147,7 +151,7 @@ def test_cancel_hangs_up_at_once_before_and_in_the_answer(chat: TrialChat, serve
 def test_closing_in_mid_answer_leaves_no_thread(server: AwkwardChat) -> None:
     chat = TrialChat(clock=SystemClock())
     for _ in range(20):
-        chat.ask(ChatRequest(server.base_url("stall"), QUESTION))
+        begin(chat, server, "stall")
     chat.close()
     assert not [t for t in threading.enumerate() if t.name == "kvarn-trial"]
 
@@ -155,7 +159,7 @@ def test_closing_in_mid_answer_leaves_no_thread(server: AwkwardChat) -> None:
 def test_news_is_told_once_until_it_is_taken_and_the_end_always(chat: TrialChat, server: AwkwardChat) -> None:
     told: list[bool] = []
     unsubscribe = chat.subscribe(lambda _news: told.append(chat._runs[-1]._is_running))
-    chat.ask(ChatRequest(server.base_url("flood"), QUESTION))
+    begin(chat, server, "flood")
     while not told or told[-1]:
         time.sleep(0.005)
     unsubscribe()

@@ -110,11 +110,11 @@ class TrialVm(QObject):
         f = answer.figures
         cached = f" ({count_text(f.cached_tokens)} cached)" if f.cached_tokens else ""
         return (
-            ("prompt", _with_unit(count_text(f.prompt_tokens), "tokens") + cached),
-            ("generated", _with_unit(count_text(f.generated_tokens), "tokens")),
+            ("prompt", _tokens(f.prompt_tokens) + cached),
+            ("generated", _tokens(f.generated_tokens)),
             ("TTFT", ABSENT if answer.ttft_ms is None else f"{answer.ttft_ms:,.0f} ms"),
-            ("prefill", _with_unit(rate_text(f.prefill_tok_per_s), "tok/s")),
-            ("decode", _with_unit(rate_text(f.decode_tok_per_s), "tok/s")),
+            ("prefill", _speed(f.prefill_tok_per_s)),
+            ("decode", _speed(f.decode_tok_per_s)),
         )
 
     @property
@@ -214,5 +214,9 @@ def _ending(answer: TrialAnswer) -> str:
     return "" if answer.text else "The model had nothing to say."
 
 
-def _with_unit(value: str, unit: str) -> str:
-    return value if value == ABSENT else f"{value} {unit}"
+def _tokens(count: int | None) -> str:
+    return ABSENT if count is None else f"{count_text(count)} {'token' if count == 1 else 'tokens'}"
+
+
+def _speed(tok_per_s: float | None) -> str:
+    return ABSENT if tok_per_s is None else f"{rate_text(tok_per_s)} tok/s"

@@ -7,8 +7,9 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
 
 _MOST_LINES = 4
-_FRAME = 12
-"""Padding and border of the style sheet, above and below together."""
+_MARGIN = 3
+_FRAME = 8
+"""Padding and border of the style sheet, above and below together: one line is as high as a button."""
 
 
 class PromptBox(QPlainTextEdit):
@@ -22,6 +23,7 @@ class PromptBox(QPlainTextEdit):
         self.setTabChangesFocus(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setProperty("role", "prompt")
+        self.document().setDocumentMargin(_MARGIN)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self._fit()
 
@@ -46,5 +48,4 @@ class PromptBox(QPlainTextEdit):
     def _fit(self) -> None:
         # A plain-text document counts its height in lines.
         lines = max(1, min(_MOST_LINES, round(self.document().size().height())))
-        margins = 2 * round(self.document().documentMargin())
-        self.setFixedHeight(lines * self.fontMetrics().lineSpacing() + margins + _FRAME)
+        self.setFixedHeight(lines * self.fontMetrics().lineSpacing() + 2 * _MARGIN + _FRAME)
