@@ -98,6 +98,7 @@ QTableView::item:selected { background: $selection; color: $ink; }
 QTableView[role="log"]::item { border: none; padding: 0 8px; }
 QPlainTextEdit[role="prompt"] { padding: 3px 4px; }
 QPlainTextEdit[role="transcript"] { border: none; background: transparent; }
+QPlainTextEdit[role="sunken"] { background: $sunken; color: $mute; border-color: $line; }
 QTabBar { background: transparent; }
 QTabBar::tab { color: $mute; background: transparent; border: none; border-bottom: 2px solid transparent;
     padding: 3px 2px 4px 2px; margin-right: 16px; font-weight: 600; }

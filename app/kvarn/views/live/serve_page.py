@@ -115,6 +115,7 @@ class ServePage(QWidget):
         card, requests = Card(), QWidget()
         for title in ("Last requests", "Try it"):
             self.tabs.addTab(title)
+        self.tabs.setAccessibleName("Below the charts")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         layout = QVBoxLayout(requests)

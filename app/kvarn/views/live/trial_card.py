@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from kvarn.viewmodels.live.trial_vm import TrialVm
 from kvarn.views.live.transcript import Transcript
-from kvarn.views.theme import XS, S, theme
+from kvarn.views.theme import XS, L, S, mono_font, theme
 from kvarn.views.widgets.copy_button import CopyButton
 from kvarn.views.widgets.empty_state import EmptyState
 from kvarn.views.widgets.labels import PlainLabel, plain_tip
 from kvarn.views.widgets.prompt_box import PromptBox
 
+_CURL_LINES = 4
 _FIGURES_TIP = """TTFT: from sending to the first text, waiting and reading the prompt included.
 Prefill: prompt tokens computed a second; cached ones are not counted.
 Decode: tokens generated a second after the first one.
@@ -34,13 +35,13 @@ class TrialCard(QWidget):
         self.send_button, self.stop_button = QPushButton("Send"), QPushButton("Stop")
         self.clear_button = QPushButton("Clear")
         self.copy_button = CopyButton("Copy answer", lambda: vm.last_answer)
-        self.curl_button = QPushButton("As curl")
+        self.curl_button = QToolButton()
         self.copy_curl = CopyButton("Copy command", lambda: vm.curl)
         self.state = PlainLabel("", "mute")
         self.figures = PlainLabel("", "mute", wrap=True)
         self.problem = PlainLabel("", "bad", wrap=True)
         self.context_button = QPushButton()
-        self.curl = PlainLabel("", "code", wrap=True)
+        self.curl = QPlainTextEdit()
         self._arrange()
         self._connect()
         self.show_state()
@@ -92,7 +93,8 @@ class TrialCard(QWidget):
     def _show_curl(self) -> None:
         has_request, is_open = bool(self._vm.curl), self.curl_button.isChecked()
         self.curl_button.setVisible(has_request)
-        self.curl.setText(self._vm.curl if is_open else "")
+        if self.curl.toPlainText() != self._vm.curl:
+            self.curl.setPlainText(self._vm.curl)
         self.curl.setVisible(has_request and is_open)
         self.copy_curl.setVisible(has_request and is_open)
 
@@ -108,6 +110,7 @@ class TrialCard(QWidget):
         self._talk.setVisible(not is_empty)
         self.clear_button.setVisible(bool(vm.turns))
         self.copy_button.setVisible(bool(vm.last_answer))
+        self._facts.setVisible(bool(vm.turns or vm.curl))
         self.transcript.setVisible(bool(vm.turns))
 
     def _connect(self) -> None:
@@ -129,12 +132,12 @@ class TrialCard(QWidget):
         self.stop_button.setIcon(theme().icon("stop", theme().palette.bad))
 
     def _arrange(self) -> None:
-        self._talk = QWidget()
+        self._talk, self._facts = QWidget(), self._facts_row()
         column = QVBoxLayout(self._talk)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(S)
         column.addWidget(self.transcript)
-        column.addLayout(self._facts_row())
+        column.addWidget(self._facts)
         column.addLayout(self._problem_row())
         column.addWidget(self.curl)
         column.addLayout(self._prompt_row())
@@ -143,24 +146,32 @@ class TrialCard(QWidget):
         layout.addWidget(self.empty)
         layout.addWidget(self._talk)
 
-    def _facts_row(self) -> QHBoxLayout:
+    def _facts_row(self) -> QWidget:
         words = QVBoxLayout()
         words.setSpacing(XS)
         words.addWidget(self.state)
         words.addWidget(self.figures)
         self.figures.setToolTip(plain_tip(_FIGURES_TIP))
         selectable = Qt.TextInteractionFlag.TextSelectableByMouse
-        for label in (self.figures, self.problem, self.curl):
+        for label in (self.figures, self.problem):
             label.setTextInteractionFlags(selectable)
         self.curl_button.setCheckable(True)
         self.curl_button.setToolTip("The last request as a command for a terminal")
-        row = QHBoxLayout()
+        self.curl.setReadOnly(True)
+        self.curl.setFont(mono_font())
+        self.curl.setProperty("role", "sunken")
+        self.curl.setTabChangesFocus(True)
+        self.curl.setAccessibleName("The last request as a command")
+        self.curl.setFixedHeight(_CURL_LINES * self.curl.fontMetrics().lineSpacing() + L)
+        facts = QWidget()
+        row = QHBoxLayout(facts)
+        row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(XS)
         row.addLayout(words, 1)
         for button in (self.copy_curl, self.curl_button, self.copy_button):
             button.setProperty("role", "quiet")
             row.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
-        return row
+        return facts
 
     def _problem_row(self) -> QHBoxLayout:
         row = QHBoxLayout()
