@@ -93,6 +93,7 @@ class TrialCard(QWidget):
     def _show_curl(self) -> None:
         has_request, is_open = bool(self._vm.curl), self.curl_button.isChecked()
         self.curl_button.setVisible(has_request)
+        self.curl_button.setArrowType(Qt.ArrowType.DownArrow if is_open else Qt.ArrowType.RightArrow)
         if self.curl.toPlainText() != self._vm.curl:
             self.curl.setPlainText(self._vm.curl)
         self.curl.setVisible(has_request and is_open)
@@ -155,7 +156,9 @@ class TrialCard(QWidget):
         selectable = Qt.TextInteractionFlag.TextSelectableByMouse
         for label in (self.figures, self.problem):
             label.setTextInteractionFlags(selectable)
+        self.curl_button.setText("As curl")
         self.curl_button.setCheckable(True)
+        self.curl_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.curl_button.setToolTip("The last request as a command for a terminal")
         self.curl.setReadOnly(True)
         self.curl.setFont(mono_font())
