@@ -124,12 +124,19 @@ class ServePage(QWidget):
         layout.addWidget(self.requests)
         rows = self.requests.verticalHeader().defaultSectionSize()
         self.requests.setFixedHeight(self.requests.horizontalHeader().sizeHint().height() + 3 * rows + 2)
-        for widget in (self.tabs, requests, self.trial):
+        head = QHBoxLayout()
+        head.addWidget(self.tabs)
+        head.addStretch(1)
+        head.addWidget(self.trial.tools)
+        card.body.addLayout(head)
+        for widget in (requests, self.trial):
             card.body.addWidget(widget)
         self.trial.hide()
+        self.trial.tools.hide()
         # Hidden pages take no room; those of a stack would.
         self.tabs.currentChanged.connect(lambda number: requests.setVisible(number != _TRIAL))
-        self.tabs.currentChanged.connect(lambda number: self.trial.setVisible(number == _TRIAL))
+        for widget in (self.trial, self.trial.tools):
+            self.tabs.currentChanged.connect(lambda number, shown=widget: shown.setVisible(number == _TRIAL))
         return card
 
 

@@ -36,7 +36,9 @@ class TrialCard(QWidget):
         self.clear_button = QPushButton("Clear")
         self.copy_button = CopyButton("Copy answer", lambda: vm.last_answer)
         self.curl_button = QToolButton()
-        self.copy_curl = CopyButton("Copy command", lambda: vm.curl)
+        self.copy_curl = CopyButton("", lambda: vm.curl)
+        self.tools = QWidget(self)
+        """Small controls for the card's head."""
         self.state = PlainLabel("", "mute")
         self.figures = PlainLabel("", "mute", wrap=True)
         self.problem = PlainLabel("", "bad", wrap=True)
@@ -71,6 +73,7 @@ class TrialCard(QWidget):
         self.stop_button.setVisible(vm.is_answering)
         self._show_send()
         self.state.setText(vm.state)
+        self.state.setVisible(bool(vm.state))
         self._show_figures()
         self._show_problem()
         self._show_curl()
@@ -111,7 +114,7 @@ class TrialCard(QWidget):
         self._talk.setVisible(not is_empty)
         self.clear_button.setVisible(bool(vm.turns))
         self.copy_button.setVisible(bool(vm.last_answer))
-        self._facts.setVisible(bool(vm.turns or vm.curl))
+        self._facts.setVisible(bool(vm.state or vm.figures or vm.problem))
         self.transcript.setVisible(bool(vm.turns))
 
     def _connect(self) -> None:
@@ -133,55 +136,58 @@ class TrialCard(QWidget):
         self.stop_button.setIcon(theme().icon("stop", theme().palette.bad))
 
     def _arrange(self) -> None:
-        self._talk, self._facts = QWidget(), self._facts_row()
+        self._arrange_tools()
+        self._talk, self._facts = QWidget(), self._facts_column()
         column = QVBoxLayout(self._talk)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(S)
         column.addWidget(self.transcript)
         column.addWidget(self._facts)
-        column.addLayout(self._problem_row())
-        column.addWidget(self.curl)
+        column.addLayout(self._curl_row())
         column.addLayout(self._prompt_row())
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.empty)
         layout.addWidget(self._talk)
 
-    def _facts_row(self) -> QWidget:
-        words = QVBoxLayout()
-        words.setSpacing(XS)
-        words.addWidget(self.state)
-        words.addWidget(self.figures)
+    def _facts_column(self) -> QWidget:
         self.figures.setToolTip(plain_tip(_FIGURES_TIP))
-        selectable = Qt.TextInteractionFlag.TextSelectableByMouse
-        for label in (self.figures, self.problem):
-            label.setTextInteractionFlags(selectable)
-        self.curl_button.setText("As curl")
-        self.curl_button.setCheckable(True)
-        self.curl_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.curl_button.setToolTip("The last request as a command for a terminal")
+        facts = QWidget()
+        column = QVBoxLayout(facts)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(XS)
+        for label in (self.state, self.figures, self.problem):
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            column.addWidget(label)
+        column.addWidget(self.context_button, 0, Qt.AlignmentFlag.AlignLeft)
+        return facts
+
+    def _curl_row(self) -> QHBoxLayout:
         self.curl.setReadOnly(True)
         self.curl.setFont(mono_font())
         self.curl.setProperty("role", "sunken")
         self.curl.setTabChangesFocus(True)
         self.curl.setAccessibleName("The last request as a command")
         self.curl.setFixedHeight(_CURL_LINES * self.curl.fontMetrics().lineSpacing() + L)
-        facts = QWidget()
-        row = QHBoxLayout(facts)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(XS)
-        row.addLayout(words, 1)
-        for button in (self.copy_curl, self.curl_button, self.copy_button):
-            button.setProperty("role", "quiet")
-            row.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
-        return facts
-
-    def _problem_row(self) -> QHBoxLayout:
+        self.copy_curl.setToolTip("Copy the command")
+        self.copy_curl.setAccessibleName("Copy the command")
         row = QHBoxLayout()
         row.setSpacing(S)
-        row.addWidget(self.problem, 1)
-        row.addWidget(self.context_button, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.curl, 1)
+        row.addWidget(self.copy_curl, 0, Qt.AlignmentFlag.AlignTop)
         return row
+
+    def _arrange_tools(self) -> None:
+        self.curl_button.setText("As curl")
+        self.curl_button.setCheckable(True)
+        self.curl_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.curl_button.setToolTip("The last request as a command for a terminal")
+        row = QHBoxLayout(self.tools)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(XS)
+        for button in (self.curl_button, self.copy_button):
+            button.setProperty("role", "quiet")
+            row.addWidget(button)
 
     def _prompt_row(self) -> QHBoxLayout:
         self.prompt.setAccessibleName("Prompt")

@@ -47,5 +47,8 @@ class PromptBox(QPlainTextEdit):
 
     def _fit(self) -> None:
         # A plain-text document counts its height in lines.
-        lines = max(1, min(_MOST_LINES, round(self.document().size().height())))
+        written = round(self.document().size().height())
+        lines = max(1, min(_MOST_LINES, written))
+        never, when_needed = Qt.ScrollBarPolicy.ScrollBarAlwaysOff, Qt.ScrollBarPolicy.ScrollBarAsNeeded
+        self.setVerticalScrollBarPolicy(when_needed if written > lines else never)
         self.setFixedHeight(lines * self.fontMetrics().lineSpacing() + 2 * _MARGIN + _FRAME)
