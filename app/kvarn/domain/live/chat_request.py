@@ -29,12 +29,13 @@ class ChatRequest(msgspec.Struct, frozen=True):
     base_url: str
     """Without `/v1`."""
     turns: tuple[ChatTurn, ...]
+    answer_tokens: int = MOST_ANSWER_TOKENS
 
     @property
     def body(self) -> str:
         """The JSON to send."""
         messages = [{"role": turn.role, "content": turn.text} for turn in self.turns]
-        options = {"stream": True, "stream_options": {"include_usage": True}, "max_tokens": MOST_ANSWER_TOKENS}
+        options = {"stream": True, "stream_options": {"include_usage": True}, "max_tokens": self.answer_tokens}
         return json.dumps({"messages": messages, **options}, ensure_ascii=False)
 
 
