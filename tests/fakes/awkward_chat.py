@@ -182,6 +182,12 @@ TOO_LONG = {
 }
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+    """A fuller queue drops handshakes, and their handlers then begin seconds later."""
+
+
 class AwkwardChat:
     """`with AwkwardChat() as server:`; keeps the bodies it was sent and tells when a client left early."""
 
@@ -227,8 +233,7 @@ class AwkwardChat:
                 self.end_headers()
                 self.wfile.write(body)
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
     @property

@@ -133,7 +133,7 @@ def test_ctrl_n_leads_to_the_prompt_and_an_answer_by_keys_alone(qtbot, console: 
     console.window.show_page_named("Logs")
     qtbot.keyClick(console.window, Qt.Key.Key_N, control)
     assert trial.empty.isVisible()
-    qtbot.mouseClick(trial.empty._button, Qt.MouseButton.LeftButton)
+    qtbot.keyClick(console.window.focusWidget(), Qt.Key.Key_Space)
     qtbot.waitUntil(in_phase(console, EnginePhase.READY), timeout=60_000)
     qtbot.keyClick(console.window, Qt.Key.Key_N, control)
     assert console.window.focusWidget() is trial.prompt

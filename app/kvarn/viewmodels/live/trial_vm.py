@@ -42,7 +42,8 @@ class TrialVm(QObject):
         super().__init__(parent)
         self._chat, self._engine, self._api_key = chat, engine, api_key
         self._said: tuple[ChatTurn, ...] = ()
-        self._request: ChatRequest | None = None
+        self.curl = ""
+        """The last request as a command; empty before the first."""
         self._answer: TrialAnswer | None = None
         self._has_news = False
         self._bridge = Bridge(chat.subscribe, self)
@@ -118,11 +119,6 @@ class TrialVm(QObject):
         )
 
     @property
-    def curl(self) -> str:
-        """The last request as a command; empty before the first."""
-        return curl_text(self._request, with_key=self._has_key()) if self._request else ""
-
-    @property
     def context_offer(self) -> int | None:
         """A context that would hold the conversation and its answer, after it was refused as too long."""
         needed = self.problem.needed_tokens if self.problem else None
@@ -134,9 +130,10 @@ class TrialVm(QObject):
         if not self.can_send or plan is None or not text.strip():
             return False
         self._said = (*self._said, ChatTurn("user", whole(text)))
-        self._request = ChatRequest(plan.base_url, self._said)
+        request = ChatRequest(plan.base_url, self._said)
+        self.curl = curl_text(request, with_key=self._has_key())
         self._answer = TrialAnswer()
-        self._chat.ask(self._request)
+        self._chat.ask(request)
         self.changed.emit()
         return True
 
@@ -147,7 +144,7 @@ class TrialVm(QObject):
     def clear(self) -> None:
         """Forget the conversation."""
         self._chat.cancel()
-        self._said, self._request, self._answer = (), None, None
+        self._said, self.curl, self._answer = (), "", None
         self.changed.emit()
 
     def want_context(self) -> None:

@@ -14,6 +14,7 @@ from kvarn.views.widgets.labels import PlainLabel, plain_tip
 from kvarn.views.widgets.prompt_box import PromptBox
 
 _CURL_LINES = 4
+_HINT = "Ask the model something  (Ctrl+N)"
 _FIGURES_TIP = """TTFT: from sending to the first text, waiting and reading the prompt included.
 Prefill: prompt tokens computed a second; cached ones are not counted.
 Decode: tokens generated a second after the first one.
@@ -31,7 +32,7 @@ class TrialCard(QWidget):
         self._can_launch = False
         self.empty = EmptyState("", "")
         self.transcript = Transcript()
-        self.prompt = PromptBox("Ask the model something  (Ctrl+N)")
+        self.prompt = PromptBox()
         self.send_button, self.stop_button = QPushButton("Send"), QPushButton("Stop")
         self.clear_button = QPushButton("Clear")
         self.copy_button = CopyButton("Copy answer", lambda: vm.last_answer)
@@ -69,6 +70,7 @@ class TrialCard(QWidget):
         vm = self._vm
         self.transcript.show_turns(vm.turns)
         self.prompt.setEnabled(vm.is_served)
+        self.prompt.setPlaceholderText(_HINT if vm.is_served else "Launch a model to go on")
         self.send_button.setVisible(not vm.is_answering)
         self.stop_button.setVisible(vm.is_answering)
         self._show_send()

@@ -17,9 +17,8 @@ class PromptBox(QPlainTextEdit):
 
     submitted = Signal()
 
-    def __init__(self, hint: str, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setPlaceholderText(hint)
         self.setTabChangesFocus(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setProperty("role", "prompt")
