@@ -84,10 +84,12 @@ def start_server(
     """`with start_server("-c", "2048", env={...}) as server:` with the starter model on a free port."""
 
     @contextlib.contextmanager
-    def start(*options: str, model: Path = starter_model, env: dict[str, str] | None = None) -> Iterator[Server]:
+    def start(
+        *options: str, model: Path = starter_model, env: dict[str, str] | None = None, programs: Path | None = None
+    ) -> Iterator[Server]:
         log = tmp_path_factory.mktemp("server") / "server.log"
         port = _free_port()
-        program = engine_dir / ("llama-server.exe" if sys.platform == "win32" else "llama-server")
+        program = (programs or engine_dir) / ("llama-server.exe" if sys.platform == "win32" else "llama-server")
         # One thread: on a busy machine several threads that wait for each other are slower than one.
         fixed = ["--host", "127.0.0.1", "--port", str(port), "--metrics", "-t", "1", "-tb", "1"]
         command = [str(program), "-m", str(model), *fixed, *options]
@@ -102,7 +104,11 @@ def start_server(
         finally:
             server.http.close()
             process.terminate()
-            process.wait(20)
+            try:
+                process.wait(20)
+            finally:
+                process.kill()
+                process.wait()
 
     return start
 

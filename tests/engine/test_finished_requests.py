@@ -53,7 +53,8 @@ def test_waiting_for_a_slot_counts_into_the_time_to_the_first_token(start_server
         seen = last_seq(server)
         body = {"prompt": "Once", "n_predict": 60, "ignore_eos": True, "stream": True}
         with client.stream("POST", "/completion", json=body) as first:
-            next(first.iter_lines())
+            lines = first.iter_lines()  # held: dropping it would hang up
+            next(lines)
             server.complete("Twice", n_predict=2)
         waited = max(requests_since(server, seen, 2), key=lambda request: request["queue_ms"])
     assert waited["queue_ms"] > 20
