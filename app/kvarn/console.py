@@ -128,6 +128,7 @@ class Console(QObject):
         self._make_launch()
         self._make_live()
         self.window = self._make_window()
+        self.theme.dress()
         self._connect()
 
     def show(self) -> None:
@@ -220,6 +221,7 @@ class Console(QObject):
         self._take_settings()
 
     def _begin(self) -> None:
+        self._services.supervisor.start()
         self._services.link.start()
         self.library.rescan()
         self._show_build()

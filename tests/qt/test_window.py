@@ -77,7 +77,7 @@ def test_a_failed_launch_leaves_a_card_with_the_engines_last_words(
     assert console.window.header._dot._state == "bad"
 
 
-def test_pages_shortcuts_and_theme(qtbot, console: Console) -> None:
+def test_pages_shortcuts_and_theme(qtbot, qapp: QApplication, console: Console) -> None:
     window, control = console.window, Qt.KeyboardModifier.ControlModifier
     for number, key in enumerate((Qt.Key.Key_1, Qt.Key.Key_2, Qt.Key.Key_3, Qt.Key.Key_4)):
         qtbot.keyClick(window, key, control)
@@ -87,8 +87,10 @@ def test_pages_shortcuts_and_theme(qtbot, console: Console) -> None:
     assert window.pages[window.stack.currentIndex()].name == "Logs"
     qtbot.keyClick(window, Qt.Key.Key_Comma, control)
     assert window.pages[window.stack.currentIndex()].name == "Settings"
+    assert console.theme.palette.card in qapp.styleSheet()
     console.settings.change(theme=ThemeChoice.DARK)
     assert console.theme.palette is DARK
+    assert DARK.card in qapp.styleSheet()
 
 
 def test_space_pauses_the_charts_unless_a_button_wants_it(qtbot, console: Console) -> None:
