@@ -92,8 +92,7 @@ class Services:
 
     def record_requests(self) -> bool:
         """Keep the decode speeds of answers that ended since the last call; True when there were any."""
-        new = self.requests.since(self._recorded)
-        self._recorded = self.requests.revision
+        new, self._recorded = self.requests.since(self._recorded)
         if self.recorder is not None:
             for request in new:
                 self.recorder.finished(request)
@@ -173,7 +172,7 @@ class Console(QObject):
             self.engine,
             why_missing=lambda name: s.link.state.absent.get(name, "") or s.link.state.reason,
         )
-        self.logs = LogVm(s.log, now_s=s.clock.now)
+        self.logs = LogVm(s.log)
 
     def _make_window(self) -> MainWindow:
         self.panel = LaunchPanel(
