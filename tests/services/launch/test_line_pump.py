@@ -71,6 +71,14 @@ def test_a_slow_reader_never_holds_the_writer_up_and_learns_what_it_missed(monke
     assert lines.dropped + len(got) - len(notes) == 100_000
 
 
+def test_empty_lines_count_against_the_limit_too(monkeypatch) -> None:
+    monkeypatch.setattr(line_pump, "PENDING_CHARACTERS", 10_000)
+    may_go_on = threading.Event()
+    threading.Timer(0.3, may_go_on.set).start()
+    lines = pump(b"\n" * 100_000, lambda _batch: may_go_on.wait(10))
+    assert lines.dropped > 50_000
+
+
 def test_a_reader_that_fails_gets_the_later_lines_all_the_same(caplog) -> None:
     seen: list[int] = []
 
@@ -82,20 +90,3 @@ def test_a_reader_that_fails_gets_the_later_lines_all_the_same(caplog) -> None:
     assert sum(seen) == 1200
     for record in caplog.records:
         record.expected = True
-
-
-def test_a_flood_of_empty_lines_is_bounded_as_well(monkeypatch) -> None:
-    monkeypatch.setattr(line_pump, "PENDING_CHARACTERS", 100_000)
-    gate = threading.Event()
-    lines = pump_slowly(b"\n" * 200_000, gate)
-    assert lines.dropped > 190_000
-
-
-def pump_slowly(content: bytes, gate: threading.Event) -> LinePump:
-    """The reader of the lines takes none until everything is written."""
-
-    def release() -> None:
-        gate.wait(5)
-
-    threading.Timer(0.5, gate.set).start()
-    return pump(content, lambda _: release())

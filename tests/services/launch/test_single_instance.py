@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import msgspec
 
+import kvarn
 from kvarn.services import paths
 from kvarn.services.launch.single_instance import SingleInstance
 
@@ -73,9 +78,10 @@ def test_a_callback_that_fails_does_not_end_the_listening(caplog) -> None:
         record.expected = True
 
 
-def test_without_a_folder_to_lock_in_the_window_opens_all_the_same(tmp_path) -> None:
-    in_the_way = tmp_path / "state"
-    in_the_way.write_text("a file")
-    instance = SingleInstance(lambda: None, in_the_way)
-    assert instance.acquire() is True
-    instance.close()
+def test_a_folder_that_cannot_be_written_is_a_sentence_and_never_a_traceback(kvarn_home: Path) -> None:
+    kvarn_home.write_text("in the way")
+    env = os.environ | {"PYTHONPATH": str(Path(kvarn.__file__).parents[1]), "QT_QPA_PLATFORM": "offscreen"}
+    done = subprocess.run([sys.executable, "-m", "kvarn"], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"kvarn: The folder {kvarn_home / 'state'} cannot be written: ")
+    assert "Traceback" not in done.stderr

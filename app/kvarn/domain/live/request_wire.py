@@ -10,9 +10,8 @@ from typing import Annotated
 
 import msgspec
 
+from kvarn.domain.live.rates import per_second
 from kvarn.domain.live.request import FinishedRequest
-
-_ABSURD_TOK_PER_S = 1e9
 
 _ERROR_OF = {
     "cancelled": "the client left before the end",
@@ -78,9 +77,9 @@ def _request(wire: _WireRequest, now_s: float) -> FinishedRequest:
         generated_tokens=wire.predicted_n,
         queue_ms=wire.queue_ms,
         ttft_ms=wire.ttft_ms,
-        prefill_tok_per_s=_per_second(wire.prompt_n, wire.prompt_ms),
+        prefill_tok_per_s=per_second(wire.prompt_n, wire.prompt_ms),
         # The first token comes out of the prompt's last batch: it costs no step of its own.
-        decode_tok_per_s=_per_second(wire.predicted_n and wire.predicted_n - 1, wire.predicted_ms),
+        decode_tok_per_s=per_second(wire.predicted_n and wire.predicted_n - 1, wire.predicted_ms),
         drafted_tokens=wire.draft_n,
         accepted_tokens=wire.draft_n_accepted,
         slot=wire.id_slot,
@@ -88,10 +87,3 @@ def _request(wire: _WireRequest, now_s: float) -> FinishedRequest:
         finish=wire.finish,
         error=wire.error or _ERROR_OF.get(wire.finish, ""),
     )
-
-
-def _per_second(count: int | None, milliseconds: float | None) -> float | None:
-    if not count or not milliseconds or count <= 0 or milliseconds <= 0:
-        return None
-    speed = 1000 * count / milliseconds
-    return speed if speed < _ABSURD_TOK_PER_S else None

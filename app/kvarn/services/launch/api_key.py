@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -55,5 +54,4 @@ class KeyFile:
 
     def remove(self) -> None:
         """Delete it; the engine reads it once, at its start."""
-        with contextlib.suppress(OSError):
-            self.path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)

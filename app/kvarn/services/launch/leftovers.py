@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from pathlib import Path
 
@@ -12,8 +11,6 @@ import psutil
 
 from kvarn.services import paths
 from kvarn.services.atomic_file import write_atomic
-
-log = logging.getLogger(__name__)
 
 _START_TOLERANCE_S = 0.05
 _GRACE_S = 1.0
@@ -31,21 +28,14 @@ class EngineNote(msgspec.Struct, frozen=True):
 
 
 def note_engine(pid: int, port: int) -> Path | None:
-    """Write down that this console runs that engine; None when it is gone already, or the note cannot be written.
-
-    Without a note the engine still ends with this console; only the sweep at a later start misses it.
-    """
+    """Write down that this console runs that engine; None when it is gone already."""
     try:
         started = psutil.Process(pid).create_time()
         note = EngineNote(pid, started, os.getpid(), psutil.Process().create_time(), port)
     except psutil.Error:
         return None
     path = _folder() / f"engine-{pid}.json"
-    try:
-        write_atomic(path, msgspec.json.encode(note), private=True)
-    except OSError as error:
-        log.info("the engine was not noted in %s: %s", path.parent, error)
-        return None
+    write_atomic(path, msgspec.json.encode(note), private=True)
     return path
 
 
@@ -60,8 +50,7 @@ def end_leftovers() -> tuple[EngineNote, ...]:
         if note and process:
             _end(process)
             ended.append(note)
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     return tuple(ended)
 
 

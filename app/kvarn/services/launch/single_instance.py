@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 import secrets
@@ -16,13 +15,12 @@ from typing import IO
 
 import msgspec
 
+from kvarn.domain.errors import SettingsError
 from kvarn.services import paths
 from kvarn.services.atomic_file import write_atomic
 
 log = logging.getLogger(__name__)
 _ANSWER_S = 2.0
-_HELD = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
-"""A lock that another holds; anything else means that this file system has no locks."""
 
 
 class _Address(msgspec.Struct):
@@ -44,19 +42,21 @@ class SingleInstance:
         self._word = secrets.token_hex(16)
 
     def acquire(self) -> bool:
-        """True: this is the first, or nobody can tell. False: another is, and was asked to show its window."""
+        """True: this is the first. False: another is, and was asked to show its window.
+
+        Raises SettingsError.
+        """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = _try_lock(self._folder / "console.lock")
+            if self._lock is not None:
+                self._listen()
         except OSError as error:
-            # Rather two consoles than none.
-            log.info("whether another console runs cannot be told: %s", error)
-            return True
+            why = f"The folder {self._folder} cannot be written: {error.strerror or error}."
+            raise SettingsError(f"{why} Correct its permissions, or set KVARN_HOME to another folder.") from error
         if self._lock is None:
             self._call_the_first()
-            return False
-        self._listen()
-        return True
+        return self._lock is not None
 
     def close(self) -> None:
         """Let the next one be the first."""
@@ -67,8 +67,7 @@ class SingleInstance:
         if self._thread:
             self._thread.join(_ANSWER_S)
         if self._lock:
-            with contextlib.suppress(OSError):
-                self._address_file.unlink(missing_ok=True)
+            self._address_file.unlink(missing_ok=True)
             self._lock.close()
             self._lock = None
 
@@ -79,10 +78,7 @@ class SingleInstance:
     def _listen(self) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
         address = _Address(self._server.getsockname()[1], self._word)
-        try:
-            write_atomic(self._address_file, msgspec.json.encode(address), private=True)
-        except OSError as error:
-            log.info("a second start will not raise this window: %s", error)
+        write_atomic(self._address_file, msgspec.json.encode(address), private=True)
         self._thread = threading.Thread(target=self._answer, args=(self._server,), name="single-instance", daemon=True)
         self._thread.start()
 
@@ -121,10 +117,8 @@ def _try_lock(path: Path) -> IO[bytes] | None:
             import fcntl
 
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except OSError:
         file.close()
-        if error.errno in _HELD:
-            return None
-        raise
+        return None
     os.set_inheritable(file.fileno(), False)
     return file
