@@ -176,13 +176,13 @@ def test_a_tool_named_in_the_other_two_dialects_is_forced_too(server):
     body = {"input": "hi", "max_output_tokens": 64, "temperature": 0, "tools": flat}
     chosen = {"type": "function", "name": "second"}
     output = server.http.post("/v1/responses", json=body | {"tool_choice": chosen}).json()["output"]
-    assert [item["name"] for item in output if item["type"] == "function_call"] == ["second"]
+    assert {item["name"] for item in output if item["type"] == "function_call"} == {"second"}
 
     claude = [{"name": tool["name"], "input_schema": NO_ARGUMENTS} for tool in flat]
     body = {"messages": user("hi"), "max_tokens": 64, "temperature": 0, "tools": claude}
     chosen = {"type": "tool", "name": "second"}
     content = server.http.post("/v1/messages", json=body | {"tool_choice": chosen}).json()["content"]
-    assert [part["name"] for part in content if part["type"] == "tool_use"] == ["second"]
+    assert {part["name"] for part in content if part["type"] == "tool_use"} == {"second"}
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", {"type": "auto"}, {"type": "none"}, None])
