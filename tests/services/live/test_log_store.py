@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
 import time
+from datetime import datetime
 
 import pytest
 
@@ -85,6 +88,17 @@ def test_a_second_start_keeps_the_log_of_the_first(tmp_path):
     assert "first" in (tmp_path / "kvarn.log.1").read_text()
 
 
+def test_lines_carry_the_time_of_day_of_their_own_moment(tmp_path):
+    moments = [1_700_000_000.25, 1_700_036_000.5]  # between them the machine slept for ten hours
+    store = LogStore(tmp_path / "kvarn.log", wall=iter(moments).__next__)
+    store.append("engine", "before")
+    store.append("engine", "after")
+    store.close()
+    assert [line.wall_s for line in store.last(2)] == moments
+    stamps = [line.split(" engine ")[0] for line in store.path.read_text().splitlines()]
+    assert [datetime.fromisoformat(stamp).timestamp() for stamp in stamps] == moments
+
+
 def test_a_secret_never_reaches_ring_or_file(store):
     store.hide("sk-very-secret")
     store.append("engine", "Authorization: Bearer sk-very-secret was sent")
@@ -108,6 +122,24 @@ def test_a_folder_that_cannot_be_written_costs_the_file_and_not_the_lines(tmp_pa
     store.append("engine", "still here")
     assert store.last(1)[0].text == "still here"
     assert "cannot be written" in store.file_problem
+    store.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a limit on file sizes stands in for a full disk")
+def test_a_disk_that_fills_up_costs_the_file_and_not_the_reader_or_the_lines(tmp_path):
+    resource = importlib.import_module("resource")
+    store = LogStore(tmp_path / "kvarn.log")
+    store.append("engine", "reaches the disk")
+    store.append("engine", "waits for the next block")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        assert [line.text for line in store.since(0)[0]] == ["reaches the disk", "waits for the next block"]
+        assert "cannot be written" in store.file_problem
+        store.append("engine", "still here")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert store.last(1)[0].text == "still here"
     store.close()
 
 

@@ -84,3 +84,15 @@ class CountSpeed:
 def _is_basis(steps: float, seconds: float) -> bool:
     """One step or one look more or less must not be most of the speed."""
     return steps >= 4 or seconds >= 1
+
+
+ABSURD_PER_S = 1e9
+"""No engine counts as fast: a broken time."""
+
+
+def per_second(count: int | None, milliseconds: float | None) -> float | None:
+    """Steps a second of one request; None where nothing was counted or no time is told."""
+    if not count or not milliseconds or count <= 0 or milliseconds <= 0:
+        return None
+    speed = 1000 * count / milliseconds
+    return speed if speed < ABSURD_PER_S else None

@@ -6,8 +6,11 @@ the engine's own.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from kvarn.domain.live.rates import per_second
 from kvarn.domain.live.request import FinishedRequest
 
 _ERROR_OF = {
@@ -17,27 +20,32 @@ _ERROR_OF = {
 }
 
 
+Count = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
+"""Beyond these a page is broken: nothing that follows may overflow."""
+
+
 class _WireRequest(msgspec.Struct):
-    seq: int
-    id_slot: int | None = None
-    id_task: int | None = None
-    finished_unix_ms: int | None = None
+    seq: Count
+    id_slot: Count | None = None
+    id_task: Count | None = None
+    finished_unix_ms: Count | None = None
     finish: str = ""
     error: str | None = None
-    cache_n: int | None = None
-    n_prompt_tokens: int | None = None
-    prompt_n: int | None = None
-    prompt_ms: float | None = None
-    predicted_n: int | None = None
-    predicted_ms: float | None = None
-    queue_ms: float | None = None
-    ttft_ms: float | None = None
-    draft_n: int | None = None
-    draft_n_accepted: int | None = None
+    cache_n: Count | None = None
+    n_prompt_tokens: Count | None = None
+    prompt_n: Count | None = None
+    prompt_ms: Milliseconds | None = None
+    predicted_n: Count | None = None
+    predicted_ms: Milliseconds | None = None
+    queue_ms: Milliseconds | None = None
+    ttft_ms: Milliseconds | None = None
+    draft_n: Count | None = None
+    draft_n_accepted: Count | None = None
 
 
 class _WirePage(msgspec.Struct):
-    last_seq: int
+    last_seq: Count
     requests: list[_WireRequest]
 
 
@@ -69,9 +77,9 @@ def _request(wire: _WireRequest, now_s: float) -> FinishedRequest:
         generated_tokens=wire.predicted_n,
         queue_ms=wire.queue_ms,
         ttft_ms=wire.ttft_ms,
-        prefill_tok_per_s=_per_second(wire.prompt_n, wire.prompt_ms),
+        prefill_tok_per_s=per_second(wire.prompt_n, wire.prompt_ms),
         # The first token comes out of the prompt's last batch: it costs no step of its own.
-        decode_tok_per_s=_per_second(wire.predicted_n and wire.predicted_n - 1, wire.predicted_ms),
+        decode_tok_per_s=per_second(wire.predicted_n and wire.predicted_n - 1, wire.predicted_ms),
         drafted_tokens=wire.draft_n,
         accepted_tokens=wire.draft_n_accepted,
         slot=wire.id_slot,
@@ -79,7 +87,3 @@ def _request(wire: _WireRequest, now_s: float) -> FinishedRequest:
         finish=wire.finish,
         error=wire.error or _ERROR_OF.get(wire.finish, ""),
     )
-
-
-def _per_second(count: int | None, milliseconds: float | None) -> float | None:
-    return 1000 * count / milliseconds if count and count > 0 and milliseconds and milliseconds > 0 else None

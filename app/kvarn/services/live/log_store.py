@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
@@ -29,10 +33,17 @@ class LogStore:
     the lines: `file_problem` then says why.
     """
 
-    def __init__(self, path: Path | None = None, *, clock: Clock | None = None, lines_kept: int = LINES_KEPT) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        clock: Clock | None = None,
+        wall: Callable[[], float] = time.time,
+        lines_kept: int = LINES_KEPT,
+    ) -> None:
         self.path = path or paths.state_dir() / "logs" / "kvarn.log"
         self.file_problem = ""
-        self._clock = clock or SystemClock()
+        self._clock, self._wall = clock or SystemClock(), wall
         self._lock = threading.Lock()
         self._ring: deque[LogLine] = deque(maxlen=lines_kept)
         self._seq = 0
@@ -61,7 +72,7 @@ class LogStore:
         level = level_of(text)
         with self._lock:
             self._seq += 1
-            line = LogLine(self._seq, self._clock.now(), source, level, text)
+            line = LogLine(self._seq, self._wall(), source, level, text)
             self._ring.append(line)
             self._write(line)
 
@@ -86,6 +97,7 @@ class LogStore:
     def close(self) -> None:
         """Finish the file; lines appended later stay in memory only."""
         with self._lock:
+            self._flush(self._clock.now())
             if self._file is not None:
                 self._file.close()
             self._file, self.file_problem = None, "the log is closed"
@@ -97,17 +109,30 @@ class LogStore:
             if self._file is None or self._file_bytes > FILE_BYTES:
                 self._next_file()
             assert self._file is not None
-            self._file_bytes += self._file.write(f"{line.t_s:.3f} {line.source} {line.level} {line.text}\n")
+            self._file_bytes += self._file.write(f"{_stamp(line.wall_s)} {line.source} {line.level} {line.text}\n")
             self._is_dirty = True
-            if line.t_s - self._flushed_s >= FLUSH_S:
-                self._flush(line.t_s)
+            now_s = self._clock.now()
+            if now_s - self._flushed_s >= FLUSH_S:
+                self._flush(now_s)
         except OSError as error:
-            self.file_problem = f"the log file {self.path} cannot be written: {error.strerror or error}"
+            self._give_up(error)
 
     def _flush(self, now_s: float) -> None:
-        if self._file is not None and self._is_dirty:
+        if self._file is None or not self._is_dirty:
+            return
+        try:
             self._file.flush()
             self._flushed_s, self._is_dirty = now_s, False
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        """On with the lines in memory; what the file has not taken by now it never will."""
+        self.file_problem = f"the log file {self.path} cannot be written: {error.strerror or error}"
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
 
     def _next_file(self) -> None:
         """Start an empty file; the old ones become .1, .2, .3 and the oldest goes."""
@@ -123,6 +148,16 @@ class LogStore:
 
     def _numbered(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}")
+
+
+def _stamp(wall_s: float) -> str:
+    """`2026-03-01 14:02:31.250`, local time."""
+    return f"{_second(int(wall_s))}.{int(wall_s % 1 * 1000):03d}"
+
+
+@functools.lru_cache(maxsize=4)
+def _second(wall_s: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall_s))
 
 
 def _tidy(text: str) -> str:
