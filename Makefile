@@ -1,5 +1,5 @@
 # Two commands matter: `make run` and `make test`. Everything else is behind small scripts in packaging/.
-.PHONY: run test check fix lock setup help
+.PHONY: run test check fix bench pictures lock setup help
 
 run:    ## set everything up, then open the console (or serve headless without a display)
 	@packaging/run.sh
@@ -15,6 +15,12 @@ fix:    ## repair formatting and what lint can repair
 
 setup:  ## install uv, system libraries, Python packages and build the engine
 	@packaging/setup.sh
+
+bench:  ## what the console costs, measured; run it on a machine at rest
+	@packaging/bench.sh
+
+pictures: ## the README's pictures, from a real run
+	@uv=$$(packaging/setup.sh) && "$$uv" run --quiet python packaging/pictures.py
 
 lock:   ## refresh the pinned versions in pyproject.toml
 	@packaging/lock.sh

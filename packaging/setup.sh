@@ -8,7 +8,8 @@ uv=$(packaging/uv.sh)
 log="${XDG_CACHE_HOME:-$HOME/.cache}/kvarn/engine/build.log"
 
 # uv hides what a build prints; the engine's build writes its progress to a log, shown here as it grows.
-"$uv" sync --quiet >&2 &
+# Bytecode is written now: where Python may not write its own, every start would compile the libraries again (0.7 s).
+"$uv" sync --quiet --compile-bytecode >&2 &
 sync=$!
 trap 'kill "$sync" 2>/dev/null || true' INT TERM
 started=$(date +%s)

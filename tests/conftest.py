@@ -77,8 +77,14 @@ def _left_widgets() -> list[str]:
 def _running_timers(core) -> list[str]:
     """Repeating timers: one of these on a forgotten object keeps a process awake for ever."""
     valid = sys.modules["shiboken6"].isValid
-    timers = [o for o in gc.get_objects() if isinstance(o, core.QTimer) and valid(o)]
+    # By exact type: `isinstance` over everything alive would take half a second after every test.
+    kinds = _kinds(core.QTimer)
+    timers = [o for o in gc.get_objects() if type(o) in kinds and valid(o)]
     return [f"timer of {t.parent()!r}" for t in timers if t.isActive() and not t.isSingleShot()]
+
+
+def _kinds(base: type) -> set[type]:
+    return {base}.union(*map(_kinds, base.__subclasses__()))
 
 
 def _wait_until(condition, seconds: float) -> None:

@@ -29,6 +29,7 @@ from kvarn.services.live.log_store import LogStore
 from kvarn.services.live.request_log import RequestLog
 from kvarn.services.live.telemetry_link import TelemetryLink
 from kvarn.services.live.telemetry_store import TelemetryStore
+from kvarn.services.live.trial_chat import TrialChat
 from kvarn.services.machine_facts import read_machine_facts
 from kvarn.services.settings_store import SettingsStore
 from kvarn.viewmodels.footer_text import build_text, machine_text
@@ -42,6 +43,7 @@ from kvarn.viewmodels.live.graph_vm import GraphVm, Window
 from kvarn.viewmodels.live.live_vm import LiveVm
 from kvarn.viewmodels.live.log_vm import LogVm
 from kvarn.viewmodels.live.requests_vm import RequestsVm
+from kvarn.viewmodels.live.trial_vm import TrialVm
 from kvarn.viewmodels.settings_vm import SettingsVm
 from kvarn.views.launch.launch_panel import LaunchPanel
 from kvarn.views.library.library_page import LibraryPage
@@ -126,6 +128,7 @@ class Console(QObject):
         self._make_launch()
         self._make_live()
         self.window = self._make_window()
+        self.theme.dress()
         self._connect()
 
     def show(self) -> None:
@@ -136,7 +139,7 @@ class Console(QObject):
     def close(self) -> None:
         """Take everything down, the engine included; within 3 s."""
         self.live.graph.set_visible(False)
-        for part in (self.asked_got, self.budget, self.launch, self.engine, self.logs, self.library):
+        for part in (self.trial, self.asked_got, self.budget, self.launch, self.engine, self.logs, self.library):
             part.close()
         self.catalog.close()
         self._services.close()
@@ -172,6 +175,7 @@ class Console(QObject):
             self.engine,
             why_missing=lambda name: s.link.state.absent.get(name, "") or s.link.state.reason,
         )
+        self.trial = TrialVm(TrialChat(clock=s.clock, api_key=s.keys.key), self.engine, api_key=s.keys.key)
         self.logs = LogVm(s.log, now_s=s.clock.now)
 
     def _make_window(self) -> MainWindow:
@@ -182,7 +186,7 @@ class Console(QObject):
             profiles=self.profiles,
             asked_got=self.asked_got,
         )
-        self.serve_page = ServePage(self.panel, self.engine, self.live)
+        self.serve_page = ServePage(self.panel, self.engine, self.live, self.trial)
         self.library_page = LibraryPage(self.library)
         pages = (
             Page("Serve", "serve", self.serve_page),
@@ -204,15 +208,20 @@ class Console(QObject):
         self.live.graph.snapshot_ready.connect(self._learn)
         self.live.graph.visible_changed.connect(self._note_watching)
         self.launch.changed.connect(self._show_build)
+        self.launch.changed.connect(lambda: self.serve_page.trial.set_can_launch(self.launch.can_launch))
+        self.serve_page.trial.launch_wanted.connect(self.launch.launch)
+        self.trial.context_wanted.connect(lambda tokens: self.launch.edit(context_tokens=tokens))
         self.engine.became_ready.connect(self.live.graph.begin_run)
         for keys, act in (
             ("Ctrl+L", self._launch_by_key),
+            ("Ctrl+N", self._try_by_key),
             ("Ctrl+E", self.serve_page.charts.export_all),
         ):
             self.window.add_shortcut(keys, act)
         self._take_settings()
 
     def _begin(self) -> None:
+        self._services.supervisor.start()
         self._services.link.start()
         self.library.rescan()
         self._show_build()
@@ -220,6 +229,10 @@ class Console(QObject):
     def _launch_by_key(self) -> None:
         self.window.show_page_named("Serve")
         self.launch.launch()
+
+    def _try_by_key(self) -> None:
+        self.window.show_page_named("Serve")
+        self.serve_page.start_trial()
 
     def _use_model(self, model_id: str) -> None:
         self.launch.choose_model(model_id)

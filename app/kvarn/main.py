@@ -12,6 +12,7 @@ from PySide6.QtCore import QSocketNotifier
 from PySide6.QtWidgets import QApplication
 
 from kvarn.console import Console, Services
+from kvarn.domain.errors import SettingsError
 from kvarn.services.launch.single_instance import SingleInstance
 
 
@@ -29,10 +30,11 @@ def run() -> int:
             console.raise_asked.emit()
 
     instance = SingleInstance(raise_window)
-    if not instance.acquire():
-        return 0
     try:
-        return _run_first(app, waiting)
+        return _run_first(app, waiting) if instance.acquire() else 0
+    except SettingsError as error:
+        sys.stderr.write(f"kvarn: {error}\n")
+        return 1
     finally:
         instance.close()
 

@@ -28,14 +28,21 @@ class Watched(main.Console):
         self._look.start()
 
     def _advance(self) -> None:
-        if (moment == "scan" and self.library.is_scanning) or self.engine.status.phase is phases.get(moment):
+        if self._has_come():
             self._look.stop()
             closed_s.append(time.monotonic())
             self.window.close()
+        elif self.trial.can_send:
+            self.trial.send("Talk until the window closes.")
         elif self.launch.settings.port != port:
             self.launch.edit(port=port, context_tokens=512)
         elif self.launch.can_launch and not self.engine.status.is_active and moment != "scan":
             self.launch.launch()
+
+    def _has_come(self) -> bool:
+        if moment == "answer":
+            return bool(self.trial.last_answer)
+        return (moment == "scan" and self.library.is_scanning) or self.engine.status.phase is phases.get(moment)
 
 
 main.Console = Watched

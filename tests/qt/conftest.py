@@ -16,6 +16,7 @@ from kvarn.views.theme import Theme
 def themed(qapp: QApplication) -> Iterator[Theme]:
     theme = Theme(resources_dir() / "icons")
     theme.apply(qapp, ThemeChoice.LIGHT)
+    theme.dress()
     yield theme
     theme.choose(ThemeChoice.SYSTEM)
     qapp.setStyleSheet("")

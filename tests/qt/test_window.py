@@ -77,7 +77,7 @@ def test_a_failed_launch_leaves_a_card_with_the_engines_last_words(
     assert console.window.header._dot._state == "bad"
 
 
-def test_pages_shortcuts_and_theme(qtbot, console: Console) -> None:
+def test_pages_shortcuts_and_theme(qtbot, qapp: QApplication, console: Console) -> None:
     window, control = console.window, Qt.KeyboardModifier.ControlModifier
     for number, key in enumerate((Qt.Key.Key_1, Qt.Key.Key_2, Qt.Key.Key_3, Qt.Key.Key_4)):
         qtbot.keyClick(window, key, control)
@@ -87,8 +87,10 @@ def test_pages_shortcuts_and_theme(qtbot, console: Console) -> None:
     assert window.pages[window.stack.currentIndex()].name == "Logs"
     qtbot.keyClick(window, Qt.Key.Key_Comma, control)
     assert window.pages[window.stack.currentIndex()].name == "Settings"
+    assert console.theme.palette.card in qapp.styleSheet()
     console.settings.change(theme=ThemeChoice.DARK)
     assert console.theme.palette is DARK
+    assert DARK.card in qapp.styleSheet()
 
 
 def test_space_pauses_the_charts_unless_a_button_wants_it(qtbot, console: Console) -> None:
@@ -127,7 +129,25 @@ def test_every_control_of_the_first_page_is_reached_with_tab(qtbot, console: Con
     assert not nameless
 
 
-@pytest.mark.parametrize("moment", ["scan", "load", "serve"])
+def test_ctrl_n_leads_to_the_prompt_and_an_answer_by_keys_alone(qtbot, console: Console) -> None:
+    ready_to_launch(qtbot, console)
+    trial, control = console.serve_page.trial, Qt.KeyboardModifier.ControlModifier
+    console.window.show_page_named("Logs")
+    qtbot.keyClick(console.window, Qt.Key.Key_N, control)
+    assert trial.empty.isVisible()
+    qtbot.keyClick(console.window.focusWidget(), Qt.Key.Key_Space)
+    qtbot.waitUntil(in_phase(console, EnginePhase.READY), timeout=60_000)
+    qtbot.keyClick(console.window, Qt.Key.Key_N, control)
+    assert console.window.focusWidget() is trial.prompt
+    qtbot.keyClicks(trial.prompt, "Count")
+    qtbot.keyClick(trial.prompt, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: console.trial.last_answer.startswith(" 1 2 3"), timeout=20_000)
+    console.trial.stop()
+    console.trial.context_wanted.emit(7168)
+    assert console.launch.settings.context_tokens == 7168
+
+
+@pytest.mark.parametrize("moment", ["scan", "load", "serve", "answer"])
 def test_closing_at_any_moment_ends_with_0_within_3_s_and_nothing_left(
     moment: str, fake_engine_dir: Path, kvarn_home: Path
 ) -> None:

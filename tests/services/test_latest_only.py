@@ -67,3 +67,27 @@ def test_closing_ends_the_worker_and_answers_nothing_more() -> None:
     latest.ask(2)
     assert answers == []
     assert not [t for t in threading.enumerate() if t.name == "latest-only"]
+
+
+def test_a_question_that_breaks_the_worker_costs_its_own_answer_only(caplog) -> None:
+    asked, answers, done = threading.Event(), [], threading.Event()
+
+    def answer(question: str, _is_stale: object) -> str:
+        if question == "broken":
+            asked.set()
+            raise RuntimeError("no")
+        return question
+
+    def on_answer(_question: str, answer: str) -> None:
+        answers.append(answer)
+        done.set()
+
+    latest = LatestOnly(answer, on_answer)
+    latest.ask("broken")
+    assert asked.wait(10)
+    latest.ask("sound")
+    assert done.wait(10)
+    latest.close()
+    assert answers == ["sound"]
+    assert "met a defect" in caplog.text
+    caplog.clear()

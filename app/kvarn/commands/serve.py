@@ -15,15 +15,21 @@ from kvarn.commands.serve_loop import ServeLoop
 from kvarn.commands.serve_output import JsonOutput, LineOutput, ServeOutput
 from kvarn.commands.serve_view import TerminalView
 from kvarn.domain.launch.check_draft import check_draft
-from kvarn.domain.launch.launch_plan import LOOPBACK, LaunchDraft, LaunchPlan, LaunchSettings, PlanProblem, Severity
+from kvarn.domain.launch.launch_plan import (
+    EVERY_INTERFACE,
+    LOOPBACK,
+    LaunchDraft,
+    LaunchPlan,
+    LaunchSettings,
+    PlanProblem,
+    Severity,
+)
 from kvarn.domain.launch.restart_policy import NO_RESTARTS, RestartPolicy
 from kvarn.services.launch.api_key import KEY_VARIABLE, find_key
 from kvarn.services.launch.engine_locator import locate_engine
 from kvarn.services.library.catalog import scan_now
 from kvarn.services.library.find_model import find_model
 from kvarn.services.settings_store import SettingsStore
-
-EVERY_INTERFACE = "0.0.0.0"
 
 Port = Annotated[int | None, typer.Option("--port", help="Port to listen on (5827).", metavar="N", show_default=False)]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on (127.0.0.1).", show_default=False)]

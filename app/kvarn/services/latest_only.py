@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
+
+log = logging.getLogger(__name__)
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -68,10 +71,16 @@ class LatestOnly(Generic[Question, Answer]):
 
     def _work(self) -> None:
         while (taken := self._take()) is not None:
-            number, question = taken
-            answer = self._answer(question, partial(self._is_overtaken, number))
-            if not self._is_overtaken(number):
-                self._on_answer(question, answer)
+            try:
+                self._work_on(*taken)
+            except Exception:
+                # One question costs its own answer, not those of all later ones.
+                log.exception("%s met a defect", self._name)
+
+    def _work_on(self, number: int, question: Question) -> None:
+        answer = self._answer(question, partial(self._is_overtaken, number))
+        if not self._is_overtaken(number):
+            self._on_answer(question, answer)
 
     def _is_overtaken(self, number: int) -> bool:
         with self._changed:

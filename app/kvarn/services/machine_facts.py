@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -17,8 +18,9 @@ class MachineFacts(msgspec.Struct, frozen=True):
     ram_bytes: int
 
 
+@cache
 def read_machine_facts() -> MachineFacts:
-    """Quick: one small file and two system calls."""
+    """Read once: with many cores the one file is neither small nor quick."""
     usable = len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else psutil.cpu_count()
     return MachineFacts(_processor_name(), usable, int(psutil.virtual_memory().total))
 

@@ -96,6 +96,15 @@ QTableView, QTreeView, QListView { background: $card; color: $ink; border: none;
 QTableView::item { border-bottom: 1px solid $line; padding: 3px 8px; }
 QTableView::item:selected { background: $selection; color: $ink; }
 QTableView[role="log"]::item { border: none; padding: 0 8px; }
+QPlainTextEdit[role="prompt"] { padding: 3px 4px; }
+QPlainTextEdit[role="transcript"] { border: none; background: transparent; }
+QPlainTextEdit[role="sunken"] { background: $sunken; color: $mute; border-color: $line; }
+QTabBar { background: transparent; }
+QTabBar::tab { color: $mute; background: transparent; border: none; border-bottom: 2px solid transparent;
+    padding: 3px 2px 4px 2px; margin-right: 16px; font-weight: 600; }
+QTabBar::tab:hover { color: $ink; }
+QTabBar::tab:selected { color: $ink; border-bottom-color: $accent; }
+QTabBar::tab:focus { color: $accent; }
 QFrame[role="popup"] { background: $card; border: 1px solid $line_strong; }
 QListView[role="field"] { border: 1px solid $line_strong; border-radius: 6px; padding: 3px; }
 QListView[role="field"]:focus { border-color: $accent; }

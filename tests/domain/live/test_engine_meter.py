@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kvarn.domain.live import quantities as q
+from kvarn.domain.live.engine_counters import EngineCounters
 from kvarn.domain.live.engine_meter import EngineFrame, EngineMeter
-from kvarn.domain.live.exposition import EngineCounters
 from kvarn.domain.live.request import FinishedRequest
 from kvarn.domain.live.slots import SlotSample
 

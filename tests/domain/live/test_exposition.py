@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvarn.domain.live.exposition import EngineCounters, parse_exposition, printed_step
+from kvarn.domain.live.engine_counters import EngineCounters, printed_step
+from kvarn.domain.live.exposition import parse_exposition
 
 SCRAPE = """\
 # HELP llamacpp:prompt_tokens_total Number of prompt tokens processed, excluding cached tokens

@@ -71,6 +71,14 @@ def test_a_slow_reader_never_holds_the_writer_up_and_learns_what_it_missed(monke
     assert lines.dropped + len(got) - len(notes) == 100_000
 
 
+def test_empty_lines_count_against_the_limit_too(monkeypatch) -> None:
+    monkeypatch.setattr(line_pump, "PENDING_CHARACTERS", 10_000)
+    may_go_on = threading.Event()
+    threading.Timer(0.3, may_go_on.set).start()
+    lines = pump(b"\n" * 100_000, lambda _batch: may_go_on.wait(10))
+    assert lines.dropped > 50_000
+
+
 def test_a_reader_that_fails_gets_the_later_lines_all_the_same(caplog) -> None:
     seen: list[int] = []
 

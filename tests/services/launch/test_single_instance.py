@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import msgspec
 
+import kvarn
 from kvarn.services import paths
 from kvarn.services.launch.single_instance import SingleInstance
 
@@ -71,3 +76,12 @@ def test_a_callback_that_fails_does_not_end_the_listening(caplog) -> None:
         first.close()
     for record in caplog.records:
         record.expected = True
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence_and_never_a_traceback(kvarn_home: Path) -> None:
+    kvarn_home.write_text("in the way")
+    env = os.environ | {"PYTHONPATH": str(Path(kvarn.__file__).parents[1]), "QT_QPA_PLATFORM": "offscreen"}
+    done = subprocess.run([sys.executable, "-m", "kvarn"], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"kvarn: The folder {kvarn_home / 'state'} cannot be written: ")
+    assert "Traceback" not in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -306,6 +307,22 @@ def test_a_missing_engine_program_is_a_sentence(supervisor, make_plan, fake_buil
     assert report is not None
     assert report.kind == "engine-missing"
     assert "Exec format error" in report.message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a folder that cannot be made")
+@pytest.mark.parametrize("api_key", [None, "a-key"])
+def test_a_state_folder_that_cannot_be_written_never_leaves_a_launch_hanging(
+    supervisor, make_plan, fake_build, kvarn_home: Path, api_key: str | None
+) -> None:
+    (kvarn_home / "state").mkdir(parents=True, exist_ok=True)
+    (paths.state_dir() / "engines").write_text("in the way")
+    supervisor.launch(make_plan(), fake_build, api_key)
+    status = until(supervisor, READY, FAILED)
+    # Without a key only the note for a clean-up is lost; a key that cannot be handed over ends the launch.
+    assert status.phase is (FAILED if api_key else READY)
+    supervisor.stop()
+    until(supervisor, STOPPED, FAILED)
+    assert psutil.Process().children() == []
 
 
 def test_the_key_is_in_no_argument_no_log_no_environment_and_its_file_is_gone(

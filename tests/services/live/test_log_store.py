@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
 import time
 
@@ -108,6 +110,24 @@ def test_a_folder_that_cannot_be_written_costs_the_file_and_not_the_lines(tmp_pa
     store.append("engine", "still here")
     assert store.last(1)[0].text == "still here"
     assert "cannot be written" in store.file_problem
+    store.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a limit on file sizes stands in for a full disk")
+def test_a_disk_that_fills_up_costs_the_file_and_not_the_reader_or_the_lines(tmp_path):
+    resource = importlib.import_module("resource")
+    store = LogStore(tmp_path / "kvarn.log")
+    store.append("engine", "reaches the disk")
+    store.append("engine", "waits for the next block")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        assert [line.text for line in store.since(0)[0]] == ["reaches the disk", "waits for the next block"]
+        assert "cannot be written" in store.file_problem
+        store.append("engine", "still here")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert store.last(1)[0].text == "still here"
     store.close()
 
 

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from kvarn.domain.live import quantities as q
+from kvarn.domain.live.chat_request import ChatRequest, ChatTurn
 from kvarn.services.clock import SystemClock
 from kvarn.services.live.request_log import RequestLog
 from kvarn.services.live.telemetry_link import TelemetryLink
 from kvarn.services.live.telemetry_store import TelemetryStore
+from kvarn.services.live.trial_chat import TrialChat
 
 pytestmark = pytest.mark.engine
 PROMPT = "Once upon a time there was a miller who ground barley, rye and wheat. " * 5
@@ -188,3 +190,32 @@ def test_the_mapped_model_file_and_the_private_memory_of_the_engine_are_told_apa
     assert mapped + private == store.latest(q.ENGINE_RSS_BYTES)
     assert mapped > 0.5 * starter_model.stat().st_size
     assert private > 1 << 20
+
+
+def test_a_trial_answer_costs_what_the_engines_own_list_says(watched, is_kvarn) -> None:
+    engine, _store, requests = watched
+    if not is_kvarn:
+        pytest.skip("this engine keeps no list of finished requests")
+    chat, base = TrialChat(clock=SystemClock()), requests.revision
+    chat.ask(ChatRequest(engine.url, (ChatTurn("user", "Name some kinds of mill."),), answer_tokens=12))
+    _wait(lambda: not chat.take().is_running, 60)
+    answer, (listed,) = chat.take(), ended(requests, base)
+    assert (answer.problem, answer.finish) == (None, "length")
+    figures = answer.figures
+    assert (figures.prompt_tokens, figures.generated_tokens) == (listed.prompt_tokens, 12)
+    assert figures.cached_tokens == listed.cached_tokens
+    assert figures.prefill_tok_per_s == pytest.approx(listed.prefill_tok_per_s, rel=0.02)
+    assert figures.decode_tok_per_s == pytest.approx(listed.decode_tok_per_s, rel=0.02)
+    assert answer.ttft_ms >= listed.ttft_ms
+    chat.close()
+
+
+def test_stopping_a_trial_answer_frees_its_slot_within_3_s(starter_engine) -> None:
+    chat = TrialChat(clock=SystemClock())
+    chat.ask(ChatRequest(starter_engine.url, (ChatTurn("user", "Tell a long story."),)))
+    _wait(lambda: bool(chat.take().text), 60)
+    chat.cancel()
+    _wait(lambda: chat.take().was_cancelled, 1)
+    slots = f"{starter_engine.url}/slots"
+    _wait(lambda: not any(slot["is_processing"] for slot in httpx.get(slots, trust_env=False).json()), 3)
+    chat.close()

@@ -11,6 +11,7 @@ import pytest
 from kvarn.domain.live import quantities as q
 from kvarn.domain.live.snapshot import snapshot
 from kvarn.services.clock import SystemClock
+from kvarn.services.live import telemetry_link
 from kvarn.services.live.engine_feed import TroubleKind
 from kvarn.services.live.gpu_probe import GpuProbe, GpuReading
 from kvarn.services.live.polling_feed import REQUESTS, root_of
@@ -185,6 +186,28 @@ def test_gpu_readings_of_all_cards_are_summed_and_a_missing_driver_is_a_reason(m
 )
 def test_the_root_of_an_endpoint_is_one_that_can_be_connected_to(endpoint, root):
     assert root_of(endpoint) == root
+
+
+def test_a_reading_nobody_foresaw_does_not_end_the_measuring(caplog, monkeypatch):
+    monkeypatch.setattr(telemetry_link, "LONGEST_BACKOFF_S", 0.05)
+
+    class BrokenOnce(GpuProbe):
+        looks = 0
+
+        def read(self, engine_pid: int | None = None) -> tuple[GpuReading, ...]:
+            self.looks += 1
+            if self.looks == 1:
+                raise RuntimeError("what is this?")
+            return ()
+
+    probe = BrokenOnce()
+    rig = Rig(probe)
+    rig.link.gpu_every_s = 0.1
+    rig.link.start()
+    rig.until(lambda: probe.looks > 1)
+    rig.link.close()
+    assert "the telemetry met a defect" in caplog.text
+    caplog.clear()
 
 
 def test_the_gpu_is_asked_as_often_as_wanted_and_no_oftener():

@@ -9,7 +9,7 @@ from kvarn.domain.live import quantities as q
 from kvarn.domain.live.request import FinishedRequest
 from kvarn.domain.live.snapshot import snapshot
 from kvarn.services.live.request_log import RequestLog
-from kvarn.services.live.telemetry_store import TelemetryStore
+from kvarn.services.live.telemetry_store import MARKS_KEPT, TelemetryStore
 
 
 def test_a_gap_ends_the_line_once_and_the_next_sample_begins_a_new_one():
@@ -45,6 +45,16 @@ def test_the_revision_moves_with_every_change_and_only_then():
     store.append("x", 0.5, 9)
     store.window("x", 0, 9)
     assert store.revision == seen[-1]
+
+
+def test_a_storm_of_rebuilds_pushes_no_error_off_the_chart():
+    store = TelemetryStore()
+    store.mark(0, "error", "it died")
+    for second in range(MARKS_KEPT + 10):
+        store.mark(second, "rebuild", "the batch grew")
+    store.mark(MARKS_KEPT + 10, "ready", "up again")
+    marks = store.marks(0, MARKS_KEPT + 10)
+    assert (marks[0].kind, marks[-1].kind, len(marks)) == ("error", "ready", MARKS_KEPT + 2)
 
 
 def test_marks_are_found_by_time_and_a_clear_forgets_all():

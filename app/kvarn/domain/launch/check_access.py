@@ -6,7 +6,14 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from kvarn.domain.launch.launch_plan import DEFAULT_PORT, LOOPBACK, LaunchSettings, PlanProblem, Severity
+from kvarn.domain.launch.launch_plan import (
+    DEFAULT_PORT,
+    EVERY_INTERFACE,
+    LOOPBACK,
+    LaunchSettings,
+    PlanProblem,
+    Severity,
+)
 
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*\.?")
 _MAX_ALIAS = 200
@@ -27,7 +34,7 @@ def check_access(settings: LaunchSettings, *, has_api_key: bool) -> Iterator[Pla
         yield PlanProblem(
             code="host-not-valid",
             message=f"“{settings.host}” is not an address to listen on.",
-            remedy=f"Use {LOOPBACK} for this machine alone, or 0.0.0.0 for the local network.",
+            remedy=f"Use {LOOPBACK} for this machine alone, or {EVERY_INTERFACE} for the local network.",
             field="host",
         )
     elif not is_loopback(settings.host) and not has_api_key:

@@ -16,6 +16,8 @@ from kvarn.domain.library.model_entry import ModelEntry
 DEFAULT_PORT = 5827
 """KVAR on a telephone keypad."""
 LOOPBACK = "127.0.0.1"
+EVERY_INTERFACE = "0.0.0.0"
+"""IPv4 only."""
 
 
 class FlashAttention(StrEnum):
@@ -97,7 +99,7 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def base_url(self) -> str:
         """The engine's address from this machine: a wildcard host is reached over loopback."""
-        host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(self.settings.host, self.settings.host)
+        host = {EVERY_INTERFACE: LOOPBACK, "::": "::1"}.get(self.settings.host, self.settings.host)
         return f"http://[{host}]:{self.settings.port}" if ":" in host else f"http://{host}:{self.settings.port}"
 
     @property

@@ -7,7 +7,7 @@ is never stored). Whatever fails the check is counted, not guessed.
 
 from __future__ import annotations
 
-from kvarn.domain.live.exposition import EngineCounters, printed_step
+from kvarn.domain.live.engine_counters import EngineCounters, printed_step
 from kvarn.domain.live.request import FinishedRequest
 from kvarn.domain.live.slots import SlotSample, has_ended
 

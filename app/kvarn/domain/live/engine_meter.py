@@ -10,7 +10,7 @@ import msgspec
 
 from kvarn.domain.live import quantities as q
 from kvarn.domain.live.derived_requests import DerivedRequests
-from kvarn.domain.live.exposition import EngineCounters
+from kvarn.domain.live.engine_counters import EngineCounters
 from kvarn.domain.live.rates import CounterGrowth, Growth
 from kvarn.domain.live.rebuild_reasons import rebuild_phrase
 from kvarn.domain.live.request import FinishedRequest

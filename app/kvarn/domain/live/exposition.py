@@ -6,12 +6,12 @@ resets them, so they say nothing about an interval of ours.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
-import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
+
+from kvarn.domain.live.engine_counters import EngineCounters
 
 ABSURD = 1e15
 """More tokens, seconds or graphs than any engine can have counted: a broken value, dropped and counted."""
@@ -33,32 +33,6 @@ _FIELD_OF = {
 _REBUILDS = "kvarn:graph_rebuild_total"
 
 
-class EngineCounters(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals since the engine started (tokens, seconds, graphs) and two gauges; None is 'not offered'.
-
-    The engine prints six significant digits, so a total of 1,234,567 arrives as 1.23457e+06.
-    """
-
-    prompt_tokens: float | None = None
-    """Computed prompt tokens, without those taken from the cache."""
-    cached_tokens: float | None = None
-    prompt_seconds: float | None = None
-    predicted_tokens: float | None = None
-    """Grows when a request ends, not while it runs."""
-    predicted_seconds: float | None = None
-    drafted_tokens: float | None = None
-    accepted_tokens: float | None = None
-    requests_processing: float | None = None
-    requests_deferred: float | None = None
-    graph_built: float | None = None
-    graph_reused: float | None = None
-    graph_rebuilds: dict[str, float] = msgspec.field(default_factory=dict)
-    """Rebuilds by the engine's word for the reason."""
-    cuda_captured: float | None = None
-    dropped: int = 0
-    """Values and lines thrown away: not a number, infinite, negative, absurd or illegal."""
-
-
 def parse_exposition(text: str) -> EngineCounters:
     """Read Prometheus text of any quality."""
     values: dict[str, float] = {}
@@ -76,11 +50,6 @@ def parse_exposition(text: str) -> EngineCounters:
         else:
             values[_FIELD_OF[sample.name]] = sample.value
     return EngineCounters(**values, graph_rebuilds=rebuilds, dropped=dropped)
-
-
-def printed_step(value: float) -> float:
-    """How much a total can grow before its print of six significant digits changes."""
-    return 10.0 ** (math.floor(math.log10(value)) - 5) if value > 0 else 0.0
 
 
 def _samples(text: str) -> Iterator[Sample | None]:

@@ -84,3 +84,8 @@ class CountSpeed:
 def _is_basis(steps: float, seconds: float) -> bool:
     """One step or one look more or less must not be most of the speed."""
     return steps >= 4 or seconds >= 1
+
+
+def per_second(count: int | None, milliseconds: float | None) -> float | None:
+    """Steps a second of one request; None where nothing was counted or no time is told."""
+    return 1000 * count / milliseconds if count and count > 0 and milliseconds and milliseconds > 0 else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kvarn.domain.live.rates import per_second
 from kvarn.domain.live.request import FinishedRequest
 
 _ERROR_OF = {
@@ -69,9 +70,9 @@ def _request(wire: _WireRequest, now_s: float) -> FinishedRequest:
         generated_tokens=wire.predicted_n,
         queue_ms=wire.queue_ms,
         ttft_ms=wire.ttft_ms,
-        prefill_tok_per_s=_per_second(wire.prompt_n, wire.prompt_ms),
+        prefill_tok_per_s=per_second(wire.prompt_n, wire.prompt_ms),
         # The first token comes out of the prompt's last batch: it costs no step of its own.
-        decode_tok_per_s=_per_second(wire.predicted_n and wire.predicted_n - 1, wire.predicted_ms),
+        decode_tok_per_s=per_second(wire.predicted_n and wire.predicted_n - 1, wire.predicted_ms),
         drafted_tokens=wire.draft_n,
         accepted_tokens=wire.draft_n_accepted,
         slot=wire.id_slot,
@@ -79,7 +80,3 @@ def _request(wire: _WireRequest, now_s: float) -> FinishedRequest:
         finish=wire.finish,
         error=wire.error or _ERROR_OF.get(wire.finish, ""),
     )
-
-
-def _per_second(count: int | None, milliseconds: float | None) -> float | None:
-    return 1000 * count / milliseconds if count and count > 0 and milliseconds and milliseconds > 0 else None

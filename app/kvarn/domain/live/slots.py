@@ -22,11 +22,6 @@ class SlotSample(msgspec.Struct, frozen=True, kw_only=True):
     decoded: int
 
     @property
-    def is_decoding(self) -> bool:
-        """True from the first token of the answer on."""
-        return self.is_processing and self.decoded > 0
-
-    @property
     def is_prefilling(self) -> bool:
         """True while the prompt is being read."""
         return self.is_processing and self.decoded == 0

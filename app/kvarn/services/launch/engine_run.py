@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -60,15 +61,16 @@ class EngineRun:
         self._was_ready = False
         self._forced = False
         refuse_taken_port(request.plan)
-        self._key_file = KeyFile(request.api_key) if request.api_key else None
+        self._key_file: KeyFile | None = None
         try:
+            self._key_file = KeyFile(request.api_key) if request.api_key else None
             command = plan_to_command(request.plan, request.build, self._key_file.path if self._key_file else None)
             self._child = ChildProcess(command, on_lines=self._forward, on_exit=lambda _: on_exit(self))
         except (OSError, ValueError) as error:
             self._remove_key_file()
             raise StartRefusedError(_cannot_start(request.build.server, error)) from error
         self.pid = self._child.pid
-        self._note = note_engine(self.pid, request.plan.settings.port)
+        self._note = self._write_note()
         self._watch = ReadinessWatch(
             request.plan,
             self._child,
@@ -119,7 +121,16 @@ class EngineRun:
         self._child.close(0.5)
         self._remove_key_file()
         if self._note:
-            self._note.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._note.unlink(missing_ok=True)
+
+    def _write_note(self) -> Path | None:
+        """A folder that cannot be written costs the note, never the engine that runs already."""
+        try:
+            return note_engine(self.pid, self.request.plan.settings.port)
+        except OSError as error:
+            self._on_log("kvarn", f"the engine could not be noted for a clean-up after a crash: {error}")
+            return None
 
     def _forward(self, lines: list[str]) -> None:
         for line in lines:
@@ -130,7 +141,8 @@ class EngineRun:
 
     def _remove_key_file(self) -> None:
         if self._key_file:
-            self._key_file.remove()
+            with contextlib.suppress(OSError):
+                self._key_file.remove()
 
 
 def _secret_pattern(key: str | None) -> re.Pattern[str] | None:
@@ -156,5 +168,5 @@ def _cannot_start(server: Path, error: Exception) -> ExitReport:
     return ExitReport(
         kind="engine-missing",
         message=f"The engine {server} could not be started: {error}.",
-        remedy="Run `kvarn doctor` to check it.",
+        remedy="Run `kvarn doctor`: it checks the engine and the folders.",
     )

@@ -87,9 +87,9 @@ class LinePump:
         with self._changed:
             self._words.extend(lines)
             self._pending.extend(lines)
-            self._pending_characters += sum(map(len, lines))
+            self._pending_characters += _weight(lines)
             while self._pending_characters > PENDING_CHARACTERS:
-                self._pending_characters -= len(self._pending.popleft())
+                self._pending_characters -= _weight([self._pending.popleft()])
                 self.dropped += 1
             self._changed.notify()
 
@@ -99,7 +99,7 @@ class LinePump:
             with self._changed:
                 self._changed.wait_for(lambda: self._pending or self._ended)
                 batch = [self._pending.popleft() for _ in range(min(len(self._pending), BATCH_LINES))]
-                self._pending_characters -= sum(map(len, batch))
+                self._pending_characters -= _weight(batch)
                 done, dropped = self._ended and not batch, self.dropped
             if dropped > told:
                 batch.insert(0, f"[{dropped - told} lines came too fast and were left out]")
@@ -114,6 +114,11 @@ class LinePump:
             self._on_lines(batch)
         except Exception:
             log.exception("a reader of the engine's log failed")
+
+
+def _weight(lines: list[str]) -> int:
+    """Characters with the line ends: a flood of empty lines takes memory too."""
+    return sum(map(len, lines)) + len(lines)
 
 
 def _text(line: bytes) -> str:

@@ -15,6 +15,7 @@ from typing import IO
 
 import msgspec
 
+from kvarn.domain.errors import SettingsError
 from kvarn.services import paths
 from kvarn.services.atomic_file import write_atomic
 
@@ -41,14 +42,21 @@ class SingleInstance:
         self._word = secrets.token_hex(16)
 
     def acquire(self) -> bool:
-        """True: this is the first. False: another is, and was asked to show its window."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _try_lock(self._folder / "console.lock")
+        """True: this is the first. False: another is, and was asked to show its window.
+
+        Raises SettingsError.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _try_lock(self._folder / "console.lock")
+            if self._lock is not None:
+                self._listen()
+        except OSError as error:
+            why = f"The folder {self._folder} cannot be written: {error.strerror or error}."
+            raise SettingsError(f"{why} Correct its permissions, or set KVARN_HOME to another folder.") from error
         if self._lock is None:
             self._call_the_first()
-            return False
-        self._listen()
-        return True
+        return self._lock is not None
 
     def close(self) -> None:
         """Let the next one be the first."""

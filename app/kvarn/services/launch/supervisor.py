@@ -95,8 +95,15 @@ class Supervisor:
             self._status = advance(self._status, LaunchRequested(self._clock.now(), plan))
             self._launches += 1
             self._ensure_thread()
-        self._inbox.put(lambda: self._accept(RunRequest(plan, build, api_key)))
+            # Under the lock: a Stop that sees this launch must come after it in the queue.
+            self._inbox.put(lambda: self._accept(RunRequest(plan, build, api_key)))
         return True
+
+    def start(self) -> None:
+        """End engines that an earlier console left behind, without waiting for the first launch."""
+        with self._changed:
+            if not self._closing:
+                self._ensure_thread()
 
     def stop(self) -> None:
         """End the engine, whatever it is doing. Nothing happens when there is none."""
@@ -141,14 +148,20 @@ class Supervisor:
             self._thread.start()
 
     def _loop(self) -> None:
-        for note in end_leftovers():
-            self._say(f"ended an engine left over from an earlier console (process {note.pid}, port {note.port})")
+        self._sweep()
         while not self._closing or self.status.is_active:
             try:
                 self._next_action()()
                 self._ring_timer()
             except Exception:
                 log.exception("the supervisor met a defect")
+
+    def _sweep(self) -> None:
+        try:
+            for note in end_leftovers():
+                self._say(f"ended an engine left over from an earlier console (process {note.pid}, port {note.port})")
+        except OSError as error:
+            self._say(f"engines left over from an earlier console could not be looked for: {error}")
 
     def _next_action(self) -> Callable[[], None]:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from io import TextIOWrapper
@@ -86,6 +87,7 @@ class LogStore:
     def close(self) -> None:
         """Finish the file; lines appended later stay in memory only."""
         with self._lock:
+            self._flush(self._clock.now())
             if self._file is not None:
                 self._file.close()
             self._file, self.file_problem = None, "the log is closed"
@@ -102,12 +104,24 @@ class LogStore:
             if line.t_s - self._flushed_s >= FLUSH_S:
                 self._flush(line.t_s)
         except OSError as error:
-            self.file_problem = f"the log file {self.path} cannot be written: {error.strerror or error}"
+            self._give_up(error)
 
     def _flush(self, now_s: float) -> None:
-        if self._file is not None and self._is_dirty:
+        if self._file is None or not self._is_dirty:
+            return
+        try:
             self._file.flush()
             self._flushed_s, self._is_dirty = now_s, False
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        """On with the lines in memory; what the file has not taken by now it never will."""
+        self.file_problem = f"the log file {self.path} cannot be written: {error.strerror or error}"
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
 
     def _next_file(self) -> None:
         """Start an empty file; the old ones become .1, .2, .3 and the oldest goes."""

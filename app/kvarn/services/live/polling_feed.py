@@ -7,8 +7,9 @@ from typing import NamedTuple
 import httpx
 
 from kvarn.domain.live import quantities as q
+from kvarn.domain.live.engine_counters import EngineCounters
 from kvarn.domain.live.engine_meter import EngineFrame
-from kvarn.domain.live.exposition import EngineCounters, parse_exposition
+from kvarn.domain.live.exposition import parse_exposition
 from kvarn.domain.live.request import FinishedRequest
 from kvarn.domain.live.request_wire import parse_requests
 from kvarn.domain.live.slots import SlotSample, parse_slots

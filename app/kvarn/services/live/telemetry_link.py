@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -15,6 +16,8 @@ from kvarn.services.live.gpu_probe import GpuProbe, GpuReading
 from kvarn.services.live.machine_probe import MachineProbe, MachineReading
 from kvarn.services.live.request_log import RequestLog
 from kvarn.services.live.telemetry_store import TelemetryStore
+
+log = logging.getLogger(__name__)
 
 BUSY_S = 0.25
 IDLE_S = 0.5
@@ -106,7 +109,7 @@ class TelemetryLink:
         """Seconds between looks at the GPU; may be changed at any time."""
         self.is_watched = True
         """False while no window shows the figures: an idle engine is then asked less often."""
-        self._gpu_due_s = float("-inf")
+        self._machine_due_s = self._engine_due_s = self._gpu_due_s = float("-inf")
         self._machine = MachineProbe()
         self._make_feed = make_feed
         self._lock = threading.Lock()
@@ -156,19 +159,28 @@ class TelemetryLink:
         self._wake.set()
 
     def _run(self) -> None:
-        machine_due = engine_due = self._clock.now()
         while not self._closing:
             self._wake.clear()
-            if self._take_wish():
-                machine_due = engine_due = self._clock.now()
-            if self._engine is not None and self._clock.now() >= engine_due:
-                engine_due = self._clock.now() + self._look_at_engine(self._engine)
-            if self._clock.now() >= machine_due:
-                machine_due = self._clock.now() + MACHINE_S
-                self._look_at_machine()
-            next_s = machine_due if self._engine is None else min(machine_due, engine_due)
-            self._wake.wait(max(0.0, next_s - self._clock.now()))
+            try:
+                pause_s = self._look()
+            except Exception:
+                # One reading nobody foresaw must not end the measuring for the rest of the session.
+                log.exception("the telemetry met a defect")
+                pause_s = LONGEST_BACKOFF_S
+            self._wake.wait(pause_s)
         self._let_go()
+
+    def _look(self) -> float:
+        """Whatever is due; returns the seconds until something is again."""
+        if self._take_wish():
+            self._machine_due_s = self._engine_due_s = self._clock.now()
+        if self._clock.now() >= self._machine_due_s:
+            self._machine_due_s = self._clock.now() + MACHINE_S
+            self._look_at_machine()
+        if self._engine is not None and self._clock.now() >= self._engine_due_s:
+            self._engine_due_s = self._clock.now() + self._look_at_engine(self._engine)
+        next_s = self._machine_due_s if self._engine is None else min(self._machine_due_s, self._engine_due_s)
+        return max(0.0, next_s - self._clock.now())
 
     def _take_wish(self) -> bool:
         with self._lock:

@@ -12,6 +12,7 @@ import numpy as np
 from kvarn.domain.live.series import DEFAULT_CAPACITY, Floats, Series
 
 MARKS_KEPT = 4096
+"""Of each kind: a storm of rebuilds must not push a load or an error off the chart."""
 
 
 class Mark(NamedTuple):
@@ -29,7 +30,7 @@ class TelemetryStore:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._series: dict[str, Series] = {}
-        self._marks: deque[Mark] = deque(maxlen=MARKS_KEPT)
+        self._marks: dict[str, deque[Mark]] = {}
         self._revision = 0
 
     @property
@@ -86,13 +87,14 @@ class TelemetryStore:
     def mark(self, t_s: float, kind: str, text: str) -> None:
         """Note an event."""
         with self._lock:
-            self._marks.append(Mark(t_s, kind, text))
+            self._marks.setdefault(kind, deque(maxlen=MARKS_KEPT)).append(Mark(t_s, kind, text))
             self._revision += 1
 
     def marks(self, t0_s: float, t1_s: float) -> tuple[Mark, ...]:
         """Events with t0 <= t <= t1, oldest first."""
         with self._lock:
-            return tuple(mark for mark in self._marks if t0_s <= mark.t_s <= t1_s)
+            found = [mark for kept in self._marks.values() for mark in kept if t0_s <= mark.t_s <= t1_s]
+        return tuple(sorted(found, key=lambda mark: mark.t_s))
 
     def clear(self) -> None:
         """Forget everything, for a new run."""

@@ -9,9 +9,6 @@ import msgspec
 from kvarn.domain.launch.launch_plan import LOOPBACK, LaunchSettings
 from kvarn.domain.quantity_text import count_text
 
-LAN_HOST = "0.0.0.0"
-"""Every IPv4 interface of this computer."""
-
 
 class Field(msgspec.Struct, frozen=True):
     """One field of `LaunchSettings` as a person and as the engine know it."""

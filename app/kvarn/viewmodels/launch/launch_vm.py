@@ -14,8 +14,16 @@ from kvarn.domain.launch.command_line import plan_to_command
 from kvarn.domain.launch.cure import Cure, find_cure
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.engine_status import EngineStatus
-from kvarn.domain.launch.launch_plan import LOOPBACK, LaunchDraft, LaunchPlan, LaunchSettings, PlanProblem, Severity
-from kvarn.domain.library.model_entry import ModelEntry, ModelSource
+from kvarn.domain.launch.launch_plan import (
+    EVERY_INTERFACE,
+    LOOPBACK,
+    LaunchDraft,
+    LaunchPlan,
+    LaunchSettings,
+    PlanProblem,
+    Severity,
+)
+from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.domain.settings import Settings
 from kvarn.domain.shell_words import shell_text
 from kvarn.services.launch.profile_store import ProfileStore
@@ -23,12 +31,11 @@ from kvarn.services.launch.supervisor import Supervisor
 from kvarn.viewmodels.background import Background
 from kvarn.viewmodels.bridge import Bridge
 from kvarn.viewmodels.launch.budget_vm import BudgetVm
-from kvarn.viewmodels.launch.fields import LAN_HOST, differences
+from kvarn.viewmodels.launch.engine_found import build_or_problem
+from kvarn.viewmodels.launch.fields import differences
+from kvarn.viewmodels.launch.settings_memory import SettingsMemory
 from kvarn.viewmodels.library.library_vm import LibraryVm
 from kvarn.viewmodels.settings_vm import SettingsVm
-
-LAST_LAUNCH = "last launch"
-"""Profile written by every launch, so that a model comes back the way it was used."""
 
 
 class LaunchVm(QObject):
@@ -54,20 +61,20 @@ class LaunchVm(QObject):
     ) -> None:
         super().__init__(parent)
         self._library, self._settings, self._supervisor = library, settings, supervisor
-        self._profiles, self._budget, self._read_key = profiles, budget, api_key
+        self._budget, self._read_key = budget, api_key
         self.key_problem: PlanProblem | None = None
         self._known = settings.settings
         self._find_free_port = find_free_port
-        self._edited: dict[str, LaunchSettings] = {}
+        self._memory = SettingsMemory(settings, profiles)
         self._waiting: LaunchPlan | None = None
         self.v_follows_k = True
         self.build: EngineBuild | None = None
         self.engine_problem: PlanProblem | None = None
         self.port_problem: PlanProblem | None = None
         self.status: EngineStatus = supervisor.status
-        self.draft = LaunchDraft(model=None, settings=self._defaults(), has_api_key=bool(self._key()))
+        self.draft = LaunchDraft(model=None, settings=self._memory.defaults(), has_api_key=bool(self._key()))
         self.planning: Planning = check_draft(self.draft, None)
-        self._locator = Background(_answer_or_error(locate), name="locate-engine", parent=self)
+        self._locator = Background(build_or_problem(locate), name="locate-engine", parent=self)
         self._locator.answered.connect(self._on_located)
         self._ports = Background(
             lambda place, _is_stale: find_port_problem(*place), settle_s=0.2, name="check-port", parent=self
@@ -138,7 +145,7 @@ class LaunchVm(QObject):
         entry = self._library.entry(model_id)
         if entry is None or (self.draft.model is not None and entry.id == self.draft.model.id):
             return
-        self._use(entry, self._edited.get(model_id) or self._remembered(model_id) or self._defaults(entry))
+        self._use(entry)
 
     def edit(self, **values: Any) -> None:
         """Change some settings."""
@@ -163,7 +170,7 @@ class LaunchVm(QObject):
 
     def set_lan(self, open_to_lan: bool) -> None:
         """Listen on every interface, or on this computer only."""
-        self.edit(host=LAN_HOST if open_to_lan else LOOPBACK)
+        self.edit(host=EVERY_INTERFACE if open_to_lan else LOOPBACK)
 
     def launch(self) -> bool:
         """Start the plan, after the running engine has ended if there is one. False when it cannot be."""
@@ -195,24 +202,12 @@ class LaunchVm(QObject):
     def _on_library(self) -> None:
         model = self.draft.model
         if model is None:
-            if (entry := self._first_choice()) is not None:
-                self._use(entry, self._remembered(entry.id) or self._defaults(entry))
+            if (entry := self._memory.first_choice(self._library)) is not None:
+                self._use(entry)
             return
         newer = self._library.entry(model.id)
         if newer is not None and newer != model:
             self._set_draft(msgspec.structs.replace(self.draft, model=newer))
-
-    def _first_choice(self) -> ModelEntry | None:
-        """The model launched last; the starter model when there is none, or it is gone."""
-        last = self._library.entry(self._settings.settings.last_model)
-        if last is not None and last.is_servable:
-            return last
-        is_complete = self._library.is_complete
-        if self._settings.settings.last_model and not is_complete:
-            return None
-        usable = [entry for entry in self._library.entries if entry.is_servable]
-        starters = [entry for entry in usable if entry.source is ModelSource.STARTER]
-        return next(iter(starters or (usable if is_complete else ())), None)
 
     def _on_settings(self) -> None:
         old, self._known = self._known, self._settings.settings
@@ -227,11 +222,9 @@ class LaunchVm(QObject):
         if old.lan != self._known.lan:
             self.set_lan(self._known.lan)
 
-    def _on_located(self, _settings: Settings, answer: EngineBuild | KvarnError) -> None:
-        if isinstance(answer, KvarnError):
-            self.build, self.engine_problem = None, _engine_problem(answer)
-        else:
-            self.build, self.engine_problem = answer, None
+    def _on_located(self, _settings: Settings, found: EngineBuild | PlanProblem) -> None:
+        self.build = found if isinstance(found, EngineBuild) else None
+        self.engine_problem = None if isinstance(found, EngineBuild) else found
         self._replan()
 
     def _on_port_checked(self, _place: object, problem: PlanProblem | None) -> None:
@@ -252,7 +245,8 @@ class LaunchVm(QObject):
 
     # Steps
 
-    def _use(self, entry: ModelEntry, settings: LaunchSettings) -> None:
+    def _use(self, entry: ModelEntry) -> None:
+        settings = self._memory.recall(entry)
         self.v_follows_k = settings.kv_k == settings.kv_v
         self._set_draft(msgspec.structs.replace(self.draft, model=entry, settings=settings))
 
@@ -261,7 +255,7 @@ class LaunchVm(QObject):
             return
         self.draft = draft
         if draft.model is not None:
-            self._edited[draft.model.id] = draft.settings
+            self._memory.keep(draft.model.id, draft.settings)
         self._replan()
 
     def _replan(self) -> None:
@@ -295,48 +289,5 @@ class LaunchVm(QObject):
         self._budget.note_running(self._budget.budget)
         model = self.draft.model
         if model is not None and model.path == plan.model_path:
-            self._remember(model.id, plan.settings)
+            self._memory.launched(model.id, plan.settings)
         self.launched.emit()
-
-    def _remember(self, model_id: str, settings: LaunchSettings) -> None:
-        self._settings.change(last_model=model_id)
-        try:
-            self._profiles.save(model_id, LAST_LAUNCH, settings)
-        except KvarnError as error:
-            self._settings.report(str(error))
-
-    def _remembered(self, model_id: str) -> LaunchSettings | None:
-        try:
-            return self._profiles.load(model_id).get(LAST_LAUNCH)
-        except KvarnError as error:
-            self._settings.report(str(error))
-            return None
-
-    def _defaults(self, entry: ModelEntry | None = None) -> LaunchSettings:
-        stored, trained = self._settings.settings, entry.facts.context_train if entry and entry.facts else None
-        usual = LaunchSettings()
-        return msgspec.structs.replace(
-            usual,
-            port=stored.port,
-            host=LAN_HOST if stored.lan else LOOPBACK,
-            context_tokens=min(usual.context_tokens, trained or usual.context_tokens),
-        )
-
-
-def _answer_or_error(locate: Callable[[Settings], EngineBuild]) -> Callable[..., EngineBuild | KvarnError]:
-    def answer(settings: Settings, _is_stale: object) -> EngineBuild | KvarnError:
-        try:
-            return locate(settings)
-        except KvarnError as error:
-            return error
-
-    return answer
-
-
-def _engine_problem(error: KvarnError) -> PlanProblem:
-    return PlanProblem(
-        code="engine-not-found",
-        message=str(error),
-        remedy="Set the engine folder in Settings, or install Kvarn's own engine.",
-        field="engine_dir",
-    )

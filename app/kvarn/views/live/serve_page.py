@@ -1,15 +1,17 @@
-"""The first screen: launch on the left; figures, charts and the last requests on the right."""
+"""The first screen: launch on the left; figures, charts, last requests and the trial conversation on the right."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QTabBar, QVBoxLayout, QWidget
 
 from kvarn.viewmodels.launch.engine_vm import EngineVm
 from kvarn.viewmodels.live.live_vm import LiveVm
+from kvarn.viewmodels.live.trial_vm import TrialVm
 from kvarn.views.live.charts.charts_card import ChartsCard
 from kvarn.views.live.headline_row import HeadlineRow
+from kvarn.views.live.trial_card import TrialCard
 from kvarn.views.theme import L, M
 from kvarn.views.widgets.card import Card
 from kvarn.views.widgets.error_card import ErrorCard
@@ -17,6 +19,9 @@ from kvarn.views.widgets.hairline_table import HairlineTable
 from kvarn.views.widgets.labels import PlainLabel
 
 PANEL_WIDTH = 344
+_LEAST_CHARTS = 120
+_TRIAL = 1
+"""Number of the tab to talk in."""
 
 
 class ServePage(QWidget):
@@ -24,7 +29,9 @@ class ServePage(QWidget):
 
     log_wanted = Signal()
 
-    def __init__(self, panel: QWidget, engine: EngineVm, live: LiveVm, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, panel: QWidget, engine: EngineVm, live: LiveVm, trial: TrialVm, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self._engine, self._live = engine, live
         self.error = ErrorCard()
@@ -33,6 +40,8 @@ class ServePage(QWidget):
         self.requests = HairlineTable(live.requests.columns, "Last requests")
         self.requests.fit_columns()
         self._why_no_requests = PlainLabel("", "mute")
+        self.trial = TrialCard(trial)
+        self.tabs = QTabBar()
         self._arrange(panel)
         engine.changed.connect(self._show_engine)
         self.error.acted.connect(self.log_wanted)
@@ -40,6 +49,11 @@ class ServePage(QWidget):
         live.requests.changed.connect(self._show_requests)
         self._show_engine()
         self._show_requests()
+
+    def start_trial(self) -> None:
+        """Ctrl+N: bring "Try it" to the front and begin to write."""
+        self.tabs.setCurrentIndex(_TRIAL)
+        self.trial.start_writing()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Space pauses the charts wherever no control wants it for itself."""
@@ -86,19 +100,43 @@ class ServePage(QWidget):
         column.addWidget(self.error)
         column.addWidget(self.headlines)
         column.addWidget(self.charts, 1)
-        column.addWidget(self._requests_card())
+        # The card stays in sight while the charts scroll: who writes to the model sees the curves move.
+        beside = QVBoxLayout()
+        beside.setSpacing(M)
+        beside.addWidget(_scrolled(right), 1)
+        beside.addWidget(self._tabbed_card())
         row = QHBoxLayout(self)
         row.setContentsMargins(L, M, L, M)
         row.setSpacing(M)
         row.addWidget(panel)
-        row.addWidget(_scrolled(right), 1)
+        row.addLayout(beside, 1)
 
-    def _requests_card(self) -> Card:
-        card = Card("Last requests")
-        card.body.addWidget(self._why_no_requests)
-        card.body.addWidget(self.requests)
+    def _tabbed_card(self) -> Card:
+        card, requests = Card(), QWidget()
+        for title in ("Last requests", "Try it"):
+            self.tabs.addTab(title)
+        self.tabs.setAccessibleName("Below the charts")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        layout = QVBoxLayout(requests)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._why_no_requests)
+        layout.addWidget(self.requests)
         rows = self.requests.verticalHeader().defaultSectionSize()
         self.requests.setFixedHeight(self.requests.horizontalHeader().sizeHint().height() + 3 * rows + 2)
+        head = QHBoxLayout()
+        head.addWidget(self.tabs)
+        head.addStretch(1)
+        head.addWidget(self.trial.tools)
+        card.body.addLayout(head)
+        for widget in (requests, self.trial):
+            card.body.addWidget(widget)
+        self.trial.hide()
+        self.trial.tools.hide()
+        # Hidden pages take no room; those of a stack would.
+        self.tabs.currentChanged.connect(lambda number: requests.setVisible(number != _TRIAL))
+        for widget in (self.trial, self.trial.tools):
+            self.tabs.currentChanged.connect(lambda number, shown=widget: shown.setVisible(number == _TRIAL))
         return card
 
 
@@ -109,6 +147,7 @@ def _scrolled(content: QWidget) -> QScrollArea:
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setMinimumHeight(_LEAST_CHARTS)
     body = QWidget()
     body.setProperty("role", "page-body")
     layout = QVBoxLayout(body)

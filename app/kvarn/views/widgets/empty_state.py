@@ -20,6 +20,7 @@ class EmptyState(QWidget):
         self._text = PlainLabel(text, "mute", wrap=True)
         self._button = QPushButton()
         self._button.clicked.connect(self.acted)
+        self.setFocusProxy(self._button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(L, L, L, L)
         layout.setSpacing(S)
