@@ -1,4 +1,4 @@
-"""tbq4_0 and planar3_0 in a running engine: sensible answers, exact sizes, and a refusal wherever the rotation is not assured."""
+"""tbq4_0 and planar3_0 in a running engine: sensible answers, exact sizes, refusals where rotation is not assured."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def exact(start_server, request):
 )
 def test_the_next_tokens_are_nearly_those_of_an_exact_cache(start_server, request, exact, model_name, kv_k, kv_v):
     model = request.getfixturevalue(model_name)
-    with start_server(*cache(kv_k, kv_v), model=model) as server:
+    with start_server(*cache(kv_k, kv_v), "-lv", "4", model=model) as server:  # 4: libllama's own lines too
         close = probabilities(server)
         facts = server.http.get("/props").json()["kvarn"]
         text = server.complete(TEXT, n_predict=8)["content"]
