@@ -200,6 +200,9 @@ class AwkwardChat:
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
+            # A client that left before its handshake was through may never be heard of again.
+            timeout = 4
+
             def log_message(self, *_: object) -> None:
                 pass
 
