@@ -10,7 +10,8 @@ TBQ4 = KvType("tbq4_0", 128, 66, 34, is_rotated=True)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "values", "row_bytes"), [((128,), 128, 132), ((256, 128), 128, 132), ((64,), 64, 136), ((128, 192), 64, 136)]
+    ("sizes", "values", "row_bytes"),
+    [((128,), 128, 132), ((256, 128), 128, 132), ((64,), 64, 136), ((128, 192), 64, 136)],
 )
 def test_one_block_size_serves_all_heads_of_a_model(sizes, values, row_bytes):
     picked = TBQ4.for_heads(sizes)

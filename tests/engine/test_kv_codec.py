@@ -53,7 +53,7 @@ class Codec:
 
     def backend(self, x: Row) -> np.ndarray:
         """What the CPU backend writes."""
-        return self._write(_function(self.traits.from_float, 3), x)
+        return self._write(_function(self.traits.from_float), x)
 
     def read(self, raw: np.ndarray) -> Row:
         """The values of stored bytes."""
@@ -66,13 +66,13 @@ class Codec:
         """The backend's product of a stored row with a q8_0 row."""
         result = ctypes.c_float(math.nan)
         zero = ctypes.c_size_t(0)
-        vec_dot = _function(self.traits.vec_dot, 8)
+        vec_dot = _function(self.traits.vec_dot)
         vec_dot(ctypes.c_int(n), ctypes.byref(result), zero, ctypes.c_void_p(stored.ctypes.data), zero,
                 ctypes.c_void_p(q8.ctypes.data), zero, ctypes.c_int(1))  # fmt: skip
         return result.value
 
 
-def _function(address: int, _arguments: int) -> Callable[..., None]:
+def _function(address: int) -> Callable[..., None]:
     return ctypes.CFUNCTYPE(None)(address)
 
 
@@ -199,7 +199,7 @@ def test_a_value_that_is_no_number_counts_as_zero_and_spoils_no_other(codec: Cod
 def test_the_backend_multiplies_what_is_stored(codec: Codec, libraries):
     q8 = Codec.__new__(Codec)
     q8.block_values, q8.block_bytes = 32, 34
-    quantise = _function(libraries[1].ggml_get_type_traits_cpu(Q8_0).contents.from_float, 3)
+    quantise = _function(libraries[1].ggml_get_type_traits_cpu(Q8_0).contents.from_float)
     for blocks in range(1, 6):
         n = blocks * codec.block_values
         stored = codec.backend(gaussian(n, 6))
@@ -207,6 +207,15 @@ def test_the_backend_multiplies_what_is_stored(codec: Codec, libraries):
         query = raw[:, :2].copy().view(np.float16).astype(np.float64) * raw[:, 2:].view(np.int8)
         products = codec.read(stored).astype(np.float64) * query.ravel()
         assert abs(codec.dot(stored, raw.ravel(), n) - products.sum()) < 1e-6 * np.abs(products).sum()
+
+
+def test_the_backend_reads_what_the_reference_reads(codec: Codec, libraries):
+    stored = codec.backend(gaussian(3 * codec.block_values, 8, 0.3))
+    out = np.empty(3 * codec.block_values, np.float32)
+    libraries[1].kvarn_to_float.restype = ctypes.c_void_p
+    read = _function(libraries[1].kvarn_to_float(codec.number))
+    read(ctypes.c_void_p(stored.ctypes.data), ctypes.c_void_p(out.ctypes.data), ctypes.c_int64(out.size))
+    assert (out == codec.read(stored)).all()
 
 
 def test_the_test_program_of_a_development_build_agrees(engine_dir: Path):

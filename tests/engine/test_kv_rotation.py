@@ -1,4 +1,4 @@
-"""tbq4_0 and planar3_0 in a running engine: sensible answers, exact sizes, and a refusal wherever the rotation is not assured."""
+"""tbq4_0 and planar3_0 in a running engine: sensible answers, exact sizes, refusals where rotation is not assured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ TEXT = (
     "The capital of France is Paris. The capital of Italy is Rome. The capital of Spain is Madrid. "
     "The capital of Germany is Berlin. The capital of Japan is"
 )
-NAMES = ("tbq4_0", "planar3_0")
 
 
 def cache(kv_k: str, kv_v: str | None = None) -> tuple[str, ...]:
@@ -57,7 +56,7 @@ def exact(start_server, request):
 )
 def test_the_next_tokens_are_nearly_those_of_an_exact_cache(start_server, request, exact, model_name, kv_k, kv_v):
     model = request.getfixturevalue(model_name)
-    with start_server(*cache(kv_k, kv_v), model=model) as server:
+    with start_server(*cache(kv_k, kv_v), "-lv", "4", model=model) as server:  # 4: libllama's own lines too
         close = probabilities(server)
         facts = server.http.get("/props").json()["kvarn"]
         text = server.complete(TEXT, n_predict=8)["content"]
@@ -73,14 +72,13 @@ def test_the_next_tokens_are_nearly_those_of_an_exact_cache(start_server, reques
     assert f"V cache {kv_v}: blocks of {64 if half else 128}" in said
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_long_answer_goes_on_after_the_context_shifted(start_server, name):
-    options = ("-c", "256", "-np", "1", "-ctk", name, "-ctv", name, "-fa", "on", "--context-shift")
+def test_a_long_answer_goes_on_after_the_context_shifted(start_server):
+    options = ("-c", "256", "-np", "1", "-ctk", "tbq4_0", "-ctv", "planar3_0", "-fa", "on", "--context-shift")
     with start_server(*options) as server:
-        answer = server.complete(TEXT * 5, n_predict=150, ignore_eos=True)
-        assert answer["tokens_predicted"] == 150
+        answer = server.complete(TEXT * 6, n_predict=80, ignore_eos=True)
+        assert answer["tokens_predicted"] == 80
         assert answer["truncated"] is True
-        assert "capital" in answer["content"][-300:]
+        assert "capital" in answer["content"][-150:]
 
 
 def refused(engine_dir: Path, model: Path, *options: str, env: dict[str, str] | None = None) -> str:
@@ -113,10 +111,10 @@ def slot(server, action: str, name: str = "saved.bin"):
     return server.http.post(f"/slots/0?action={action}", json={"filename": name})
 
 
-@pytest.fixture
-def saved(start_server, tmp_path):
+@pytest.fixture(scope="module")
+def saved(start_server, tmp_path_factory):
     """A server's options for this folder of saved slots, after one with a tbq4_0 cache saved its answer there."""
-    folder = ("--slot-save-path", f"{tmp_path}{os.sep}")
+    folder = ("--slot-save-path", f"{tmp_path_factory.mktemp('slots')}{os.sep}")
     with start_server(*cache("tbq4_0", "planar3_0"), *folder) as server:
         answer = server.complete(TEXT, cache_prompt=True)
         assert slot(server, "save").json()["n_saved"] > 20
@@ -147,4 +145,4 @@ def test_a_q8_0_slot_saved_with_rotation_is_refused_without(start_server, tmp_pa
         assert slot(server, "save").status_code == 200
     with start_server(*cache("q8_0"), *folder, env={"LLAMA_ATTN_ROT_DISABLE": "1"}) as server:
         assert slot(server, "restore").status_code == 400
-        assert "another kind of cache" in server.log.read_text(errors="replace")
+    assert "another kind of cache" in server.log.read_text(errors="replace")

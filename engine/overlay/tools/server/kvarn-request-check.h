@@ -10,6 +10,12 @@
 #include <limits>
 #include <string>
 
+// How much of a request an answer or a log may quote.
+constexpr size_t KVARN_QUOTE_BYTES = 40;
+
+// At most n bytes of text, never half a character.
+std::string kvarn_shorten(const std::string & text, size_t n);
+
 // The reason of a failed request in plain words: no library prefix, no dump of the request, at most one short paragraph.
 std::string kvarn_request_words(const std::string & what);
 
@@ -18,10 +24,6 @@ void kvarn_check_nesting(const std::string & body);
 
 // 400 where the request itself is at fault (it is not JSON, or a field has the wrong type), else 500.
 error_type kvarn_request_fault(const std::exception & e);
-
-// Check an OpenAI chat request and bring it into the one form upstream reads: a named tool_choice becomes that
-// one tool and "required", a schema given directly in response_format moves to where the schema is looked for.
-void kvarn_check_chat_request(json & body, const server_chat_params & opt);
 
 // A stop string, or a list of them. Empty ones would end every answer before it begins.
 void kvarn_check_stop(const json & stop);

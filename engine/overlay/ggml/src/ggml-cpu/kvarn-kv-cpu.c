@@ -73,6 +73,14 @@ static inline float sum_of(__m256 v) {
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
+static inline void store_scaled(float * y, __m256i x, float d) {
+    const __m128i half[2] = { _mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1) };
+    for (int i = 0; i < 4; ++i) {
+        const __m256i eight = _mm256_cvtepi8_epi32(i % 2 ? _mm_unpackhi_epi64(half[i/2], half[i/2]) : half[i/2]);
+        _mm256_storeu_ps(y + 8*i, _mm256_mul_ps(_mm256_cvtepi32_ps(eight), _mm256_set1_ps(d)));
+    }
+}
+
 typedef __m256i levels_t;
 typedef __m256  sums_t;
 #define SUMS_ZERO            _mm256_setzero_ps()
@@ -129,6 +137,14 @@ static inline float sum_of(sums_t v) {
     return vaddvq_f32(v);
 }
 
+static inline void store_scaled(float * y, levels_t x, float d) {
+    for (int i = 0; i < 4; ++i) {
+        const int16x8_t eight = vmovl_s8(i % 2 ? vget_high_s8(x.val[i/2]) : vget_low_s8(x.val[i/2]));
+        vst1q_f32(y + 8*i,     vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16 (eight))), d));
+        vst1q_f32(y + 8*i + 4, vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_high_s16(eight))), d));
+    }
+}
+
 #define SUMS_ZERO            vdupq_n_f32(0.0f)
 #define SUMS_ADD(a, b)       vaddq_f32(a, b)
 #define SUMS_SCALE_ADD(a, b, d) vaddq_f32(a, vmulq_n_f32(b, d))
@@ -177,13 +193,19 @@ static inline float sum_of(sums_t v) {
     return v;
 }
 
+static inline void store_scaled(float * y, levels_t x, float d) {
+    for (int j = 0; j < 32; ++j) {
+        y[j] = d*x.v[j];
+    }
+}
+
 #define SUMS_ZERO            0.0f
 #define SUMS_ADD(a, b)       ((a) + (b))
 #define SUMS_SCALE_ADD(a, b, d) ((a) + (b)*(d))
 
 #endif
 
-#define DEFINE_VEC_DOT(name, qk, GROUP)                                                              \
+#define DEFINE_READERS(name, qk, GROUP)                                                              \
 KVARN_VEC_DOT(name) {                                                                                \
     assert(n % qk == 0);                                                                             \
     assert(nrc == 1);                                                                                \
@@ -202,12 +224,32 @@ KVARN_VEC_DOT(name) {                                                           
         total = SUMS_SCALE_ADD(total, sums, GGML_CPU_FP16_TO_FP32(x[i].d));                          \
     }                                                                                                \
     *s = sum_of(total);                                                                              \
+}                                                                                                    \
+static void read_row_##name(const void * GGML_RESTRICT vx, float * GGML_RESTRICT y, int64_t k) {     \
+    assert(k % qk == 0);                                                                             \
+    const block_kvarn_##name * x = vx;                                                               \
+    for (int64_t i = 0; i < k/qk; ++i) {                                                             \
+        const float d = GGML_CPU_FP16_TO_FP32(x[i].d);                                               \
+        for (int g = 0; g < qk/32; ++g) {                                                            \
+            store_scaled(y + i*qk + 32*g, GROUP, d);                                                 \
+        }                                                                                            \
+    }                                                                                                \
 }
 
-DEFINE_VEC_DOT(tbq4_0,       KVARN_QK,    tbq4_group(tbq4_table(), x[i].qs + 16*g))
-DEFINE_VEC_DOT(tbq4_0_64,    KVARN_QK_64, tbq4_group(tbq4_table(), x[i].qs + 16*g))
-DEFINE_VEC_DOT(planar3_0,    KVARN_QK,    planar3_group(planar3_table(), x[i].qs + 8*g, x[i].qh + 4*g))
-DEFINE_VEC_DOT(planar3_0_64, KVARN_QK_64, planar3_group(planar3_table(), x[i].qs + 8*g, x[i].qh + 4*g))
+DEFINE_READERS(tbq4_0,       KVARN_QK,    tbq4_group(tbq4_table(), x[i].qs + 16*g))
+DEFINE_READERS(tbq4_0_64,    KVARN_QK_64, tbq4_group(tbq4_table(), x[i].qs + 16*g))
+DEFINE_READERS(planar3_0,    KVARN_QK,    planar3_group(planar3_table(), x[i].qs + 8*g, x[i].qh + 4*g))
+DEFINE_READERS(planar3_0_64, KVARN_QK_64, planar3_group(planar3_table(), x[i].qs + 8*g, x[i].qh + 4*g))
+
+ggml_to_float_t kvarn_to_float(enum ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_KVARN_TBQ4_0:       return read_row_tbq4_0;
+        case GGML_TYPE_KVARN_TBQ4_0_64:    return read_row_tbq4_0_64;
+        case GGML_TYPE_KVARN_PLANAR3_0:    return read_row_planar3_0;
+        case GGML_TYPE_KVARN_PLANAR3_0_64: return read_row_planar3_0_64;
+        default:                           return ggml_get_type_traits(type)->to_float;
+    }
+}
 
 // Writing rows. kvarn-kv-types.h fixes every step, so the result has the reference's bytes.
 

@@ -2,6 +2,7 @@
 
 // tbq4_0 and planar3_0 on the CPU: dot products with Q8_0 rows, and writing rows byte for byte as kvarn-kv-types.h says.
 
+#include "ggml-backend.h"
 #include "kvarn-kv-types.h"
 
 #include <string.h>
@@ -23,6 +24,9 @@ KVARN_VEC_DOT(tbq4_0);
 KVARN_VEC_DOT(tbq4_0_64);
 KVARN_VEC_DOT(planar3_0);
 KVARN_VEC_DOT(planar3_0_64);
+
+// A type's to_float, for ours with this CPU's instructions (the trait itself is built for the least CPU).
+GGML_BACKEND_API ggml_to_float_t kvarn_to_float(enum ggml_type type);
 
 // Does the hint of a mul_mat ask for a Hadamard transform, upstream's or ours?
 static inline bool kvarn_hint_is_hadamard(int32_t hint) {
