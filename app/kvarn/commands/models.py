@@ -33,8 +33,11 @@ def list_models(
     loaded = store.load()
     for notice in loaded.notices:
         typer.echo(f"kvarn: {notice}", err=True)
-    settings = _with_folder(store, loaded.settings, add) if add else loaded.settings
+    settings = _with_folder(loaded.settings, add) if add else loaded.settings
     listing = scan_now(settings)
+    # Only a folder whose scan has ended is remembered: one without end would hold up every later command.
+    if settings != loaded.settings:
+        store.save(settings)
     if as_json:
         print_json(listing_document(listing))
     elif sys.stdout.isatty():
@@ -46,15 +49,13 @@ def list_models(
             typer.echo(f"kvarn: {folder.problem}", err=True)
 
 
-def _with_folder(store: SettingsStore, settings: Settings, folder: Path) -> Settings:
+def _with_folder(settings: Settings, folder: Path) -> Settings:
     path = os.path.abspath(os.path.expanduser(folder))
     if not os.path.isdir(path):
         fail(f"{one_line(path)} is not a folder.")
     if path in settings.model_folders:
         return settings
-    changed = msgspec.structs.replace(settings, model_folders=(*settings.model_folders, path))
-    store.save(changed)
-    return changed
+    return msgspec.structs.replace(settings, model_folders=(*settings.model_folders, path))
 
 
 def listing_document(listing: Listing) -> dict[str, Any]:
