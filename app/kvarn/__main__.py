@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+
+_INTERRUPTED = 130
+"""What a shell expects of a program that Ctrl-C ended."""
 
 NO_DISPLAY = "Without a window, `kvarn serve starter` serves the same models from the terminal."
 
 
 def main() -> None:
     """Choose the front end by whether a command was given."""
-    if len(sys.argv) > 1:
-        from kvarn import cli
+    _mend_streams()
+    try:
+        if len(sys.argv) > 1:
+            from kvarn import cli
 
-        cli.run()
-    else:
-        _open_window()
+            cli.run()
+        else:
+            _open_window()
+    except KeyboardInterrupt:
+        # Before anything runs that would have to be stopped: importing takes a second on a slow disk.
+        raise SystemExit(_INTERRUPTED) from None
+
+
+def _mend_streams() -> None:
+    """A stream closed by whoever started us takes everything; a character it cannot show ends no command."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It gets the closed descriptor's number, which a file opened later would have got.
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _open_window() -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from typing import NoReturn
+
 import typer
 
 from kvarn.commands import doctor, models, plan, serve
@@ -24,11 +29,30 @@ app.command("serve")(serve.serve)
 
 
 def run() -> None:
-    """Run one command; a `KvarnError` becomes a sentence and exit code 1."""
+    """Run one command; a `KvarnError` becomes a sentence and exit code 1, and so does output nobody takes."""
     try:
-        app()
-    except KvarnError as error:
         try:
-            fail(str(error), error.detail)
-        except typer.Exit as leave:
-            raise SystemExit(leave.exit_code) from None
+            app()
+        finally:
+            sys.stdout.flush()
+    except KvarnError as error:
+        _leave(str(error), error.detail)
+    except BrokenPipeError:
+        _forget_output()
+        raise SystemExit(1) from None
+    except OSError as error:
+        _forget_output()
+        _leave(f"This could not be done: {error.strerror or error}.", str(error.filename or ""))
+
+
+def _leave(message: str, detail: str) -> NoReturn:
+    try:
+        fail(message, detail)
+    except typer.Exit as leave:
+        raise SystemExit(leave.exit_code) from None
+
+
+def _forget_output() -> None:
+    """What is still buffered has nowhere to go; the interpreter would complain about it at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

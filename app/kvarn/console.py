@@ -94,8 +94,7 @@ class Services:
 
     def record_requests(self) -> bool:
         """Keep the decode speeds of answers that ended since the last call; True when there were any."""
-        new = self.requests.since(self._recorded)
-        self._recorded = self.requests.revision
+        new, self._recorded = self.requests.since(self._recorded)
         if self.recorder is not None:
             for request in new:
                 self.recorder.finished(request)
@@ -176,7 +175,7 @@ class Console(QObject):
             why_missing=lambda name: s.link.state.absent.get(name, "") or s.link.state.reason,
         )
         self.trial = TrialVm(TrialChat(clock=s.clock, api_key=s.keys.key), self.engine, api_key=s.keys.key)
-        self.logs = LogVm(s.log, now_s=s.clock.now)
+        self.logs = LogVm(s.log)
 
     def _make_window(self) -> MainWindow:
         self.panel = LaunchPanel(

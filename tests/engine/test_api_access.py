@@ -41,6 +41,7 @@ def status(server, path="/v1/models", method="GET", **headers: str) -> int:
         "192.168.1.20",
         "[2001:db8::1]:80",
         "evil-localhost",
+        "internal.example",
         "127.evil.example",
     ],
 )
@@ -58,6 +59,7 @@ def test_a_foreign_host_is_refused_on_every_path(server, host, path):
         "127.8.9.1:80",
         "[::1]:9",
         "app.localhost:1",
+        "host.docker.internal:5827",
         "box.lan",
         "other.lan:443",
     ],
@@ -89,6 +91,13 @@ def test_a_local_web_page_passes_its_pre_check_without_the_key(server, origin):
 @pytest.mark.parametrize("origin", ["vscode-webview://abc", "app://obsidian.md", "null"])
 def test_an_editor_with_its_own_scheme_is_not_taken_for_a_web_page(server, origin):
     assert status(server, Origin=origin, **HERE) == 200
+
+
+@pytest.mark.parametrize(("kind", "status"), [("application/json", 200), ("text/plain", 403), (None, 403)])
+def test_a_page_without_an_origin_may_not_post_what_needs_no_pre_check(server, kind, status):
+    headers = HERE | {"Origin": "null"} | ({"Content-Type": kind} if kind else {})
+    answer = server.http.post("/tokenize", content='{"content": "hi"}', headers=headers)
+    assert answer.status_code == status, answer.text
 
 
 @pytest.mark.parametrize("header", [f"Bearer {KEY}", f"bearer {KEY}", f"BEARER   {KEY}", f"Bearer\t{KEY}", KEY])

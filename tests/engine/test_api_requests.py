@@ -136,6 +136,11 @@ LEGAL_MESSAGES = {
     "empty content": user(""),
     "an empty part list": user([]),
     "a system turn at the end": [*user("hi"), {"role": "system", "content": "be brief"}],
+    "a null reasoning, as another server answered it": [
+        *user("hi"),
+        {"role": "assistant", "content": "hello", "reasoning_content": None},
+        *user("?"),
+    ],
     "a developer turn": [{"role": "developer", "content": "be brief"}, *user("hi")],
     "a NUL inside": user("a\0b"),
     "brackets in text": user('"\\"' + "[" * 300),
@@ -149,17 +154,42 @@ def test_legal_messages_are_answered(server, case):
     assert answer.status_code == 200, answer.text
 
 
+NO_ARGUMENTS = {"type": "object", "properties": {}}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "description": None, "parameters": NO_ARGUMENTS}}
+    for name in ("first", "second")
+]
+
+
 def test_a_named_tool_choice_forces_that_tool(server):
-    tools = [
-        {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
-        for name in ("first", "second")
-    ]
+    tools = TOOLS
     body = {"max_tokens": 64, "temperature": 0, "messages": user("hi"), "tools": tools}
     chosen = {"type": "function", "function": {"name": "second"}}
     choice = server.http.post(CHAT, json=body | {"tool_choice": chosen}).json()["choices"][0]
     assert {call["function"]["name"] for call in choice["message"]["tool_calls"]} == {"second"}
     chosen["function"]["name"] = "third"
     assert_refused(server.http.post(CHAT, json=body | {"tool_choice": chosen}), "'tool_choice'")
+
+
+def test_a_tool_named_in_the_other_two_dialects_is_forced_too(server):
+    flat = [{"type": "function", "name": tool["function"]["name"], "parameters": NO_ARGUMENTS} for tool in TOOLS]
+    body = {"input": "hi", "max_output_tokens": 64, "temperature": 0, "tools": flat}
+    chosen = {"type": "function", "name": "second"}
+    output = server.http.post("/v1/responses", json=body | {"tool_choice": chosen}).json()["output"]
+    assert {item["name"] for item in output if item["type"] == "function_call"} == {"second"}
+
+    claude = [{"name": tool["name"], "input_schema": NO_ARGUMENTS} for tool in flat]
+    body = {"messages": user("hi"), "max_tokens": 64, "temperature": 0, "tools": claude}
+    chosen = {"type": "tool", "name": "second"}
+    content = server.http.post("/v1/messages", json=body | {"tool_choice": chosen}).json()["content"]
+    assert {part["name"] for part in content if part["type"] == "tool_use"} == {"second"}
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", {"type": "auto"}, {"type": "none"}, None])
+def test_a_tool_choice_that_names_no_tool_is_a_word_with_or_without_its_coat(server, choice):
+    body = {"max_tokens": 1, "messages": user("hi"), "tools": TOOLS, "tool_choice": choice}
+    answer = server.http.post(CHAT, json=body)
+    assert answer.status_code == 200, answer.text
 
 
 def assert_refused(answer, words: str) -> None:

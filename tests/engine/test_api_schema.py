@@ -129,6 +129,36 @@ def test_a_schema_given_beside_the_type_is_obeyed(server):
     assert answer_to(server.http.post(CHAT, json=body | {"response_format": form})) == {"v": 7}
 
 
+def test_a_schema_given_in_the_responses_dialect_is_obeyed(server):
+    form = {"type": "json_schema", "name": "answer", "strict": True, "schema": inside({"const": 7})}
+    body = {"input": "hi", "max_output_tokens": 60, "temperature": 0, "text": {"format": form}}
+    (message,) = server.http.post("/v1/responses", json=body).json()["output"]
+    assert json.loads(message["content"][0]["text"]) == {"v": 7}
+
+
+def test_a_tool_nobody_called_strict_is_best_effort_in_the_responses_dialect_too(server):
+    tool = {"type": "function", "name": "f", "parameters": inside(TEXT | {"pattern": "[0-9]+"})}
+    for strict, status in ({}, 200), ({"strict": True}, 400):
+        body = {"input": "hi", "max_output_tokens": 1, "tools": [tool | strict]}
+        assert server.http.post("/v1/responses", json=body).status_code == status
+
+
+def test_a_client_that_says_it_is_not_strict_gets_the_best_effort(server):
+    rule = inside({"type": "array", "items": TEXT, "uniqueItems": True, "minItems": 1, "maxItems": 1})
+    assert ask(server, rule, strict=False).status_code == 200
+    assert ask(server, rule, strict=None).status_code == 400
+    assert ask(server, False, strict=False).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "form", [{"type": "json_object", "schema": None}, {"type": "text", "json_schema": None}, {"type": None}, None]
+)
+def test_a_null_inside_a_response_format_is_absent(server, form):
+    body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1, "response_format": form}
+    answer = server.http.post(CHAT, json=body)
+    assert answer.status_code == 200, answer.text
+
+
 @pytest.mark.parametrize(
     "form", ["json", {"type": "yaml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {}}]
 )

@@ -136,6 +136,17 @@ def test_cuda_needs_compiler_library_and_gpu_and_names_the_one_missing(monkeypat
     assert cuda.decide().enabled
 
 
+def test_cmake_is_told_which_compiler_was_found_where_it_would_not_look(monkeypatch, tmp_path):
+    nvcc = tmp_path / "toolkit" / "bin" / "nvcc"
+    nvcc.parent.mkdir(parents=True)
+    nvcc.touch()
+    for name, value in (("CUDACXX", ""), ("CUDA_PATH", ""), ("CUDA_HOME", str(tmp_path / "toolkit")), ("PATH", "")):
+        monkeypatch.setenv(name, value)
+    without_gpu = {"CMAKE_CUDA_COMPILER": str(nvcc), "CMAKE_CUDA_ARCHITECTURES": "all-major"}
+    assert cuda.cmake_settings(cuda.CudaChoice(True, "asked for")) == without_gpu
+    assert cuda.cmake_settings(cuda.CudaChoice(False, "asked for")) == {}
+
+
 def test_a_failed_build_repeats_its_last_lines_and_names_the_log(tmp_path):
     path = tmp_path / "build.log"
     script = (

@@ -35,7 +35,8 @@ class Served:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         env = os.environ | {"PYTHONPATH": str(Path(kvarn.__file__).parents[1]), "KVARN_HOME": str(home)}
-        words = ["serve", "starter", "--kv", "q8_0", "--ctx", "8192", "--port", str(port), "--json"]
+        # One thread: on a busy machine several that wait for each other are slower than one.
+        words = ["serve", "starter", "--kv", "q8_0", "--ctx", "8192", "--threads", "1", "--port", str(port), "--json"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kvarn", *words], text=True, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

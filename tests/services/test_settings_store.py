@@ -106,6 +106,8 @@ def test_a_byte_order_mark_does_no_harm(path: Path) -> None:
         ("theme = {nested = [1]}", "theme"),
         ('model_folders = "/models"', "model_folders"),
         ("model_folders = [1]", "model_folders"),
+        ('model_folders = ["a\\u0000b"]', "model_folders"),
+        ('engine_dir = "file:///a%00b"', "engine_dir"),
         ("gpu_poll_s = nan", "gpu_poll_s"),
         ("gpu_poll_s = 0", "gpu_poll_s"),
         ("chart_window_s = -5", "chart_window_s"),
@@ -214,3 +216,12 @@ def test_killed_in_the_middle_of_200_saves_the_file_is_whole(path: Path, delay_s
     assert loaded.notices == ()
     assert loaded.settings.port in {6000, 6001}
     assert loaded.settings.last_model == "x" * 5000
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_a_pipe_in_the_files_place_is_not_waited_for(path: Path) -> None:
+    os.mkfifo(path)
+    store = SettingsStore(path)
+    assert "not an ordinary file" in store.load().notices[0]
+    with pytest.raises(SettingsError, match="not an ordinary file"):
+        store.save(Settings(port=6000))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from pathlib import Path
@@ -48,7 +47,7 @@ def list_models(
 
 
 def _with_folder(store: SettingsStore, settings: Settings, folder: Path) -> Settings:
-    path = os.path.abspath(folder.expanduser())
+    path = os.path.abspath(os.path.expanduser(folder))
     if not os.path.isdir(path):
         fail(f"{one_line(path)} is not a folder.")
     if path in settings.model_folders:
@@ -124,7 +123,5 @@ def _table(listing: Listing) -> Table:
 
 def _print_plain(listing: Listing) -> None:
     """One line a model, fields by tabs: for `cut`, `grep` and people alike."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal's old encoding must not end the list
-        sys.stdout.reconfigure(errors="backslashreplace")
     for entry in listing.entries:
         sys.stdout.write("\t".join(_row(entry)).rstrip("\t") + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any, NoReturn
 
@@ -11,7 +12,10 @@ import typer
 
 def print_json(value: Any) -> None:
     """One JSON document on one line; sizes in bytes, absent is null."""
-    sys.stdout.write(msgspec.json.encode(value, enc_hook=str).decode() + "\n")
+    text = msgspec.json.encode(value, enc_hook=str).decode()
+    if (sys.stdout.encoding or "").lower().replace("-", "") != "utf8":
+        text = json.dumps(json.loads(text))  # an old encoding lacks characters; JSON can do without them
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 

@@ -123,9 +123,9 @@ class ServeLoop:
         return props
 
     def _record_requests(self) -> None:
-        for request in self._requests.since(self._seen_request):
+        new, self._seen_request = self._requests.since(self._seen_request)
+        for request in new:
             self._recorder.finished(request)
-        self._seen_request = self._requests.revision
 
     def _show_log(self) -> None:
         lines, lost = self._log.since(self._seen_line, _LINES_A_TICK)

@@ -18,6 +18,9 @@ class ThemeChoice(StrEnum):
     DARK = "dark"
 
 
+PathText = Annotated[str, msgspec.Meta(pattern=r"\A[^\0]*\Z")]
+"""No file system takes a NUL."""
+
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 PollSeconds = Annotated[float, msgspec.Meta(ge=0.1, le=60)]
 WindowSeconds = Annotated[int, msgspec.Meta(ge=10, le=86400)]
@@ -27,10 +30,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Defaults are right for a first start that reads nothing. The store checks the ranges."""
 
     theme: ThemeChoice = ThemeChoice.SYSTEM
-    model_folders: tuple[str, ...] = ()
+    model_folders: tuple[PathText, ...] = ()
     """Added by the user; other tools' folders are found without being listed."""
     scan_other_tools: bool = True
-    engine_dir: str = ""
+    engine_dir: PathText = ""
     """Folder of a llama-server to use instead of ours; empty means ours."""
     port: Port = DEFAULT_PORT
     lan: bool = False

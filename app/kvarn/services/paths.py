@@ -13,7 +13,7 @@ _DIRS = platformdirs.PlatformDirs("kvarn", appauthor=False)
 
 def _under_home(name: str, fallback: Path) -> Path:
     home = os.environ.get("KVARN_HOME")
-    return Path(home).expanduser().absolute() / name if home else fallback
+    return Path(os.path.abspath(os.path.expanduser(home))) / name if home else fallback
 
 
 def config_dir() -> Path:

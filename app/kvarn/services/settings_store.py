@@ -6,7 +6,9 @@ single bad value falls back alone and stays in the file until it is changed. Com
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -79,7 +81,10 @@ class SettingsStore:
 
     def _read(self) -> tomlkit.TOMLDocument:
         try:
-            if self._path.stat().st_size > _MAX_BYTES:
+            found = self._path.stat()
+            if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+                raise OSError(errno.EINVAL, "it is not an ordinary file")  # a pipe would be waited for
+            if found.st_size > _MAX_BYTES:
                 raise _DamagedError("is far too large to be one")
             raw = self._path.read_bytes()
         except FileNotFoundError:

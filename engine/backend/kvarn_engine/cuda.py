@@ -29,6 +29,17 @@ def decide() -> CudaChoice:
     return CudaChoice(not missing, missing or f"{find_nvcc()} with cuBLAS, and {find_gpu()}")
 
 
+def cmake_settings(choice: CudaChoice) -> dict[str, str]:
+    """What CMake cannot find out by itself."""
+    settings: dict[str, str] = {}
+    if choice.enabled and (nvcc := find_nvcc()):
+        settings["CMAKE_CUDA_COMPILER"] = str(nvcc)  # CMake looks in fewer places than we do
+    if choice.enabled and not find_gpu():
+        # `native` means the GPU that is here; a build on a machine without one serves every major architecture.
+        settings["CMAKE_CUDA_ARCHITECTURES"] = "all-major"
+    return settings
+
+
 def _missing() -> str:
     """The first thing a CUDA build needs and this machine lacks; empty when nothing is."""
     if not (nvcc := find_nvcc()):

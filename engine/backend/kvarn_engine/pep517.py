@@ -76,9 +76,7 @@ def _build(wheel_directory: str) -> str:
 def _settings(tree: source_tree.SourceTree, choice: cuda.CudaChoice, facts: Path) -> dict[str, Any]:
     dev = os.environ.get("KVARN_ENGINE_DEV") == "1"
     kind = ("cuda" if choice.enabled else "cpu") + ("-dev" if dev else "")
-    # `native` means the GPU that is here; a build on a machine without one serves every major architecture.
-    blind = choice.enabled and not cuda.find_gpu()
-    return ({"cmake.define.CMAKE_CUDA_ARCHITECTURES": "all-major"} if blind else {}) | {
+    return {f"cmake.define.{name}": value for name, value in cuda.cmake_settings(choice).items()} | {
         "build-dir": str(tree.folder / f"build-{kind}"),
         "cmake.define.KVARN_CUDA": "ON" if choice.enabled else "OFF",
         "cmake.define.KVARN_DEV": "ON" if dev else "OFF",

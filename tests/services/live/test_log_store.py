@@ -4,6 +4,7 @@ import importlib
 import sys
 import threading
 import time
+from datetime import datetime
 
 import pytest
 
@@ -85,6 +86,17 @@ def test_a_second_start_keeps_the_log_of_the_first(tmp_path):
         store.close()
     assert "second" in (tmp_path / "kvarn.log").read_text()
     assert "first" in (tmp_path / "kvarn.log.1").read_text()
+
+
+def test_lines_carry_the_time_of_day_of_their_own_moment(tmp_path):
+    moments = [1_700_000_000.25, 1_700_036_000.5]  # between them the machine slept for ten hours
+    store = LogStore(tmp_path / "kvarn.log", wall=iter(moments).__next__)
+    store.append("engine", "before")
+    store.append("engine", "after")
+    store.close()
+    assert [line.wall_s for line in store.last(2)] == moments
+    stamps = [line.split(" engine ")[0] for line in store.path.read_text().splitlines()]
+    assert [datetime.fromisoformat(stamp).timestamp() for stamp in stamps] == moments
 
 
 def test_a_secret_never_reaches_ring_or_file(store):

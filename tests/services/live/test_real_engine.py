@@ -62,7 +62,7 @@ def _finite(store, name):
 def ended(requests, base: int, count: int = 1):
     """The requests that ended since the log stood at `base`."""
     _wait(lambda: requests.revision >= base + count)
-    return requests.since(base)
+    return requests.since(base)[0]
 
 
 def complete(engine, tokens: int, prompt: str = PROMPT, **more) -> dict:
@@ -141,7 +141,7 @@ def test_a_queue_of_four_on_two_slots_keeps_waiting_out_of_the_speed(watched):
     _wait(lambda: store.latest(q.REQUESTS_PROCESSING) == 0)
     assert _finite(store, q.REQUESTS_DEFERRED)[1].max() >= 1
     true_speeds = [t["predicted_per_second"] for t in timings]
-    for request in requests.since(base):
+    for request in requests.since(base)[0]:
         speed = request.decode_tok_per_s
         assert any(speed == pytest.approx(true, rel=0.02) for true in true_speeds), (speed, true_speeds)
 

@@ -18,10 +18,11 @@ class LogLevel(StrEnum):
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One line as shown: `seq` counts from 1 without holes, `t_s` is monotonic, `source` is `engine` or `kvarn`."""
+    """One line as shown: `seq` counts from 1 without holes, `source` is `engine` or `kvarn`."""
 
     seq: int
-    t_s: float
+    wall_s: float
+    """Unix time, to be shown only: a monotonic one stands still while the machine sleeps."""
     source: str
     level: LogLevel
     text: str

@@ -86,6 +86,13 @@ def _is_basis(steps: float, seconds: float) -> bool:
     return steps >= 4 or seconds >= 1
 
 
+ABSURD_PER_S = 1e9
+"""No engine counts as fast: a broken time."""
+
+
 def per_second(count: int | None, milliseconds: float | None) -> float | None:
     """Steps a second of one request; None where nothing was counted or no time is told."""
-    return 1000 * count / milliseconds if count and count > 0 and milliseconds and milliseconds > 0 else None
+    if not count or not milliseconds or count <= 0 or milliseconds <= 0:
+        return None
+    speed = 1000 * count / milliseconds
+    return speed if speed < ABSURD_PER_S else None

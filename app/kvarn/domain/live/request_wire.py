@@ -6,6 +6,8 @@ the engine's own.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from kvarn.domain.live.rates import per_second
@@ -18,27 +20,32 @@ _ERROR_OF = {
 }
 
 
+Count = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
+"""Beyond these a page is broken: nothing that follows may overflow."""
+
+
 class _WireRequest(msgspec.Struct):
-    seq: int
-    id_slot: int | None = None
-    id_task: int | None = None
-    finished_unix_ms: int | None = None
+    seq: Count
+    id_slot: Count | None = None
+    id_task: Count | None = None
+    finished_unix_ms: Count | None = None
     finish: str = ""
     error: str | None = None
-    cache_n: int | None = None
-    n_prompt_tokens: int | None = None
-    prompt_n: int | None = None
-    prompt_ms: float | None = None
-    predicted_n: int | None = None
-    predicted_ms: float | None = None
-    queue_ms: float | None = None
-    ttft_ms: float | None = None
-    draft_n: int | None = None
-    draft_n_accepted: int | None = None
+    cache_n: Count | None = None
+    n_prompt_tokens: Count | None = None
+    prompt_n: Count | None = None
+    prompt_ms: Milliseconds | None = None
+    predicted_n: Count | None = None
+    predicted_ms: Milliseconds | None = None
+    queue_ms: Milliseconds | None = None
+    ttft_ms: Milliseconds | None = None
+    draft_n: Count | None = None
+    draft_n_accepted: Count | None = None
 
 
 class _WirePage(msgspec.Struct):
-    last_seq: int
+    last_seq: Count
     requests: list[_WireRequest]
 
 

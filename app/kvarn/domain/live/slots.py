@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kvarn.domain.live.rates import CountSpeed
+from kvarn.domain.live.request_wire import Count
 
 
 class SlotSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,17 +36,17 @@ def has_ended(before: SlotSample, now: SlotSample) -> bool:
 
 
 class _WireToken(msgspec.Struct):
-    n_decoded: int = 0
+    n_decoded: Count = 0
 
 
 class _WireSlot(msgspec.Struct):
-    id: int
+    id: Count
     is_processing: bool
-    n_ctx: int = 0
-    id_task: int | None = None
-    n_prompt_tokens: int = 0
-    n_prompt_tokens_processed: int = 0
-    n_prompt_tokens_cache: int = 0
+    n_ctx: Count = 0
+    id_task: Count | None = None
+    n_prompt_tokens: Count = 0
+    n_prompt_tokens_processed: Count = 0
+    n_prompt_tokens_cache: Count = 0
     next_token: list[_WireToken] | _WireToken = msgspec.field(default_factory=list)
 
 

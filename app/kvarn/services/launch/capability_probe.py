@@ -120,7 +120,7 @@ def read_build_info(path: Path) -> dict[str, Any]:
     """Our build's own description; empty for a stock engine or an unreadable file."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return {}
 
 
@@ -156,7 +156,7 @@ def _identity(server: Path) -> str:
 def _load_cache() -> _Cache:
     try:
         cache = msgspec.json.decode((paths.cache_dir() / CACHE_NAME).read_bytes(), type=_Cache, dec_hook=_path)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return _Cache()
     return cache if cache.format == _CACHE_FORMAT else _Cache()
 

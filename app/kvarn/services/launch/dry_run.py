@@ -146,7 +146,7 @@ def _store() -> Path:
 def _remembered() -> dict[str, DryRun]:
     try:
         return msgspec.json.decode(_store().read_bytes(), type=dict[str, DryRun])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return {}
 
 

@@ -28,7 +28,7 @@ def find_server(settings: Settings) -> Path:
     looked = []
     for source, value in chosen:
         if value:
-            place = Path(value).expanduser().absolute()
+            place = Path(os.path.abspath(os.path.expanduser(value)))
             return _server_in(place) or _not_found(
                 f"{source} names {place}, but there is no {SERVER_NAME} to run there"
             )

@@ -5,10 +5,20 @@ from __future__ import annotations
 import contextlib
 
 import httpx
+import msgspec
 
 from kvarn.domain.launch.command_line import served_name
 from kvarn.domain.launch.launch_plan import LaunchPlan
+from kvarn.services.bounded_get import bounded_get
 from kvarn.services.launch.port_owner import listens
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Models(msgspec.Struct):
+    data: list[_Model]
 
 
 class HealthCheck:
@@ -28,14 +38,14 @@ class HealthCheck:
     def ask(self) -> tuple[bool, bool]:
         """Whether somebody answers as ready there, and whether it is our child."""
         try:
-            if self._client.get("/health").status_code != httpx.codes.OK:
+            if bounded_get(self._client, "/health").status != httpx.codes.OK:
                 return False, False
         except httpx.HTTPError:
             return False, False
         return True, listens(self._pid, self._plan.settings.port) is not False and self._is_named_as_asked()
 
     def _is_named_as_asked(self) -> bool:
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
-            models = self._client.get("/v1/models").json()["data"]
-            return any(model.get("id") == served_name(self._plan) for model in models)
+        with contextlib.suppress(httpx.HTTPError, msgspec.DecodeError, RecursionError):
+            models = msgspec.json.decode(bounded_get(self._client, "/v1/models").content, type=_Models)
+            return any(model.id == served_name(self._plan) for model in models.data)
         return False

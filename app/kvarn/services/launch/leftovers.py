@@ -67,7 +67,7 @@ def _folder() -> Path:
 def _read(path: Path) -> EngineNote | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=EngineNote)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from kvarn.domain.errors import EngineCallError
 from kvarn.domain.launch.engine_props import EngineProps, props_from_json
+from kvarn.services.bounded_get import bounded_get
 
 
 def fetch_props(base_url: str, key: str | None) -> EngineProps:
@@ -14,14 +15,16 @@ def fetch_props(base_url: str, key: str | None) -> EngineProps:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         # Loopback never goes through a proxy the user may have set for the web.
-        reply = httpx.get(f"{base_url}/props", headers=headers, timeout=5.0, trust_env=False)
+        with httpx.Client(base_url=base_url, headers=headers, timeout=5.0, trust_env=False) as http:
+            reply = bounded_get(http, "/props")
     except httpx.HTTPError as error:
         raise EngineCallError("The engine did not say how it is set up.", str(error)) from error
-    if reply.status_code == httpx.codes.UNAUTHORIZED:
+    if reply.status == httpx.codes.UNAUTHORIZED:
         raise EngineCallError("The engine refused our API key: wrong key.")
-    if reply.status_code != httpx.codes.OK:
-        raise EngineCallError(f"The engine answered {reply.status_code} when asked how it is set up.", reply.text[:500])
+    if reply.status != httpx.codes.OK:
+        words = reply.content[:500].decode("utf-8", "replace")
+        raise EngineCallError(f"The engine answered {reply.status} when asked how it is set up.", words)
     try:
         return props_from_json(reply.content)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise EngineCallError("The engine's description of itself cannot be read.", str(error)) from error

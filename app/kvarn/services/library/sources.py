@@ -30,7 +30,7 @@ class SourceFolder(msgspec.Struct, frozen=True):
 def source_folders(settings: Settings, extra: tuple[Path, ...] = ()) -> tuple[SourceFolder, ...]:
     """All places in the order of the list; those of other tools only where they exist."""
     folders = [SourceFolder(path, ModelSource.STARTER) for path in _starter_folder()]
-    named = [Path(folder).expanduser() for folder in settings.model_folders] + list(extra)
+    named = [Path(os.path.expanduser(folder)) for folder in settings.model_folders] + list(extra)
     folders += [SourceFolder(Path(os.path.abspath(path)), ModelSource.FOLDER) for path in named]
     if settings.scan_other_tools:
         folders += [folder for folder in _other_tools() if folder.path.is_dir()]
@@ -75,7 +75,7 @@ def _starter_folder() -> list[Path]:
 
 
 def _other_tools() -> list[SourceFolder]:
-    home = Path.home()
+    home = Path(os.path.expanduser("~"))
     cache = _env_path("XDG_CACHE_HOME") or home / ".cache"
     places: list[tuple[ModelSource, Path | None]] = [
         (ModelSource.LM_STUDIO, home / ".lmstudio" / "models"),
@@ -102,7 +102,7 @@ def _llama_cpp_cache(home: Path, cache: Path) -> Path | None:
 
 def _env_path(name: str, *below: str) -> Path | None:
     value = os.environ.get(name)
-    return Path(os.path.abspath(Path(value).expanduser())).joinpath(*below) if value else None
+    return Path(os.path.abspath(os.path.expanduser(value))).joinpath(*below) if value else None
 
 
 def _without_repeats(folders: list[SourceFolder]) -> tuple[SourceFolder, ...]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
@@ -30,10 +33,17 @@ class LogStore:
     the lines: `file_problem` then says why.
     """
 
-    def __init__(self, path: Path | None = None, *, clock: Clock | None = None, lines_kept: int = LINES_KEPT) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        clock: Clock | None = None,
+        wall: Callable[[], float] = time.time,
+        lines_kept: int = LINES_KEPT,
+    ) -> None:
         self.path = path or paths.state_dir() / "logs" / "kvarn.log"
         self.file_problem = ""
-        self._clock = clock or SystemClock()
+        self._clock, self._wall = clock or SystemClock(), wall
         self._lock = threading.Lock()
         self._ring: deque[LogLine] = deque(maxlen=lines_kept)
         self._seq = 0
@@ -62,7 +72,7 @@ class LogStore:
         level = level_of(text)
         with self._lock:
             self._seq += 1
-            line = LogLine(self._seq, self._clock.now(), source, level, text)
+            line = LogLine(self._seq, self._wall(), source, level, text)
             self._ring.append(line)
             self._write(line)
 
@@ -99,10 +109,11 @@ class LogStore:
             if self._file is None or self._file_bytes > FILE_BYTES:
                 self._next_file()
             assert self._file is not None
-            self._file_bytes += self._file.write(f"{line.t_s:.3f} {line.source} {line.level} {line.text}\n")
+            self._file_bytes += self._file.write(f"{_stamp(line.wall_s)} {line.source} {line.level} {line.text}\n")
             self._is_dirty = True
-            if line.t_s - self._flushed_s >= FLUSH_S:
-                self._flush(line.t_s)
+            now_s = self._clock.now()
+            if now_s - self._flushed_s >= FLUSH_S:
+                self._flush(now_s)
         except OSError as error:
             self._give_up(error)
 
@@ -137,6 +148,16 @@ class LogStore:
 
     def _numbered(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}")
+
+
+def _stamp(wall_s: float) -> str:
+    """`2026-03-01 14:02:31.250`, local time."""
+    return f"{_second(int(wall_s))}.{int(wall_s % 1 * 1000):03d}"
+
+
+@functools.lru_cache(maxsize=4)
+def _second(wall_s: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall_s))
 
 
 def _tidy(text: str) -> str:

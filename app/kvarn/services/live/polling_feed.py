@@ -13,6 +13,7 @@ from kvarn.domain.live.exposition import parse_exposition
 from kvarn.domain.live.request import FinishedRequest
 from kvarn.domain.live.request_wire import parse_requests
 from kvarn.domain.live.slots import SlotSample, parse_slots
+from kvarn.services.bounded_get import Answer, bounded_get
 from kvarn.services.clock import Clock
 from kvarn.services.live.engine_feed import FeedTrouble, TroubleKind
 
@@ -37,7 +38,7 @@ _OF_METRICS = (q.REQUESTS_DEFERRED, q.DRAFT_ACCEPTANCE, q.GRAPH_BUILT, q.GRAPH_R
 class _Page(NamedTuple):
     """What one GET brought: a body, or trouble, or neither when the engine does not offer the page."""
 
-    body: httpx.Response | None
+    body: bytes | None
     trouble: FeedTrouble | None = None
 
 
@@ -66,7 +67,7 @@ class PollingFeed:
 
     def next_frame(self) -> EngineFrame | FeedTrouble:
         """One look at all pages; never raises."""
-        pages: dict[str, httpx.Response | None] = {}
+        pages: dict[str, bytes | None] = {}
         t_s = self._clock.now()
         for path in ("/slots", "/metrics", "/kvarn/requests"):
             page = self._get(path, {"since": self._after} if path == "/kvarn/requests" else None)
@@ -87,34 +88,34 @@ class PollingFeed:
         if path in self._missing:
             return _Page(None)
         try:
-            response = self._ask(path, query)
+            answer = self._ask(path, query)
         except httpx.TimeoutException:
             return _Page(None, FeedTrouble(TroubleKind.SILENT, "the engine does not answer in time"))
         except httpx.HTTPError as error:
             return _Page(None, FeedTrouble(TroubleKind.UNREACHABLE, f"the engine cannot be reached ({error})"))
-        if response.status_code in {404, 501}:
+        if answer.status in {404, 501}:
             self._missing.add(path)
             return _Page(None)
-        return _Page(response, _trouble_in(response))
+        return _Page(answer.content, _trouble_in(path, answer.status))
 
-    def _ask(self, path: str, query: dict[str, int] | None) -> httpx.Response:
+    def _ask(self, path: str, query: dict[str, int] | None) -> Answer:
         try:
-            return self._http.get(path, params=query)
+            return bounded_get(self._http, path, query)
         except httpx.RemoteProtocolError:
-            return self._http.get(path, params=query)  # the engine closed the idle connection just as we used it
+            return bounded_get(self._http, path, query)  # the engine closed the idle connection just as we used it
 
-    def _slots(self, page: httpx.Response | None) -> tuple[SlotSample, ...] | None:
-        slots = parse_slots(page.content) if page else None
+    def _slots(self, page: bytes | None) -> tuple[SlotSample, ...] | None:
+        slots = parse_slots(page) if page is not None else None
         self._dropped += page is not None and slots is None
         return slots
 
-    def _counters(self, page: httpx.Response | None) -> EngineCounters | None:
-        counters = parse_exposition(page.text) if page else None
+    def _counters(self, page: bytes | None) -> EngineCounters | None:
+        counters = parse_exposition(page.decode("utf-8", "replace")) if page is not None else None
         self._dropped += counters.dropped if counters else 0
         return counters
 
-    def _finished(self, page: httpx.Response | None, t_s: float) -> tuple[FinishedRequest, ...] | None:
-        batch = parse_requests(page.content, t_s) if page else None
+    def _finished(self, page: bytes | None, t_s: float) -> tuple[FinishedRequest, ...] | None:
+        batch = parse_requests(page, t_s) if page is not None else None
         if batch is None:
             self._dropped += page is not None
             return None
@@ -143,12 +144,11 @@ def root_of(base_url: str) -> str:
     return str(url.copy_with(host=any_address.get(url.host, url.host)))
 
 
-def _trouble_in(response: httpx.Response) -> FeedTrouble | None:
-    code = response.status_code
+def _trouble_in(path: str, code: int) -> FeedTrouble | None:
     if code == 200:
         return None
     if code in {401, 403}:
         return FeedTrouble(TroubleKind.WRONG_KEY, "the engine is up but refuses our API key: wrong key")
     if code == 503:
         return FeedTrouble(TroubleKind.LOADING, "the engine is still loading the model")
-    return FeedTrouble(TroubleKind.UNREADABLE, f"the engine answered {code} to {response.request.url.path}")
+    return FeedTrouble(TroubleKind.UNREADABLE, f"the engine answered {code} to {path}")

@@ -29,16 +29,14 @@ class RequestLog:
             self._requests.append(request)
             self._total += 1
 
-    def since(self, revision: int) -> tuple[FinishedRequest, ...]:
-        """Those appended after `revision` (0 for all) that are still held, oldest first."""
+    def since(self, revision: int) -> tuple[tuple[FinishedRequest, ...], int]:
+        """Those appended after `revision` (0 for all) still held, oldest first, and the revision to go on from.
+
+        Both in one look: a request appended between two would be lost.
+        """
         with self._lock:
             new = min(self._total - revision, len(self._requests))
-            return tuple(self._requests)[-new:] if new > 0 else ()
-
-    def latest(self, count: int) -> tuple[FinishedRequest, ...]:
-        """The newest `count`, oldest first."""
-        with self._lock:
-            return tuple(self._requests)[-count:] if count > 0 else ()
+            return tuple(self._requests)[-new:] if new > 0 else (), self._total
 
     def clear(self) -> None:
         """Forget all; `revision` goes on counting."""

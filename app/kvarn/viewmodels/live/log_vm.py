@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import time
-from collections.abc import Callable
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, QTimer, Signal
@@ -30,9 +28,8 @@ _SHOWN_CHARACTERS = 500
 class LogRows(QAbstractTableModel):
     """Time, source and text of the lines that pass the filter."""
 
-    def __init__(self, wall_offset_s: float, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._offset_s = wall_offset_s
         self.lines: list[LogLine] = []
 
     def append(self, lines: list[LogLine]) -> int:
@@ -81,7 +78,7 @@ class LogRows(QAbstractTableModel):
 
     def time_text(self, line: LogLine) -> str:
         """Wall time to the millisecond."""
-        seconds, fraction = divmod(line.t_s + self._offset_s, 1)
+        seconds, fraction = divmod(line.wall_s, 1)
         return f"{_clock_text(int(seconds))}.{int(fraction * 1000):03d}"
 
     def line_text(self, line: LogLine) -> str:
@@ -102,12 +99,10 @@ class LogVm(QObject):
     changed = Signal()
     """Filter, search result or the count of skipped lines changed."""
 
-    def __init__(
-        self, store: LogStore, *, now_s: Callable[[], float] = time.monotonic, parent: QObject | None = None
-    ) -> None:
+    def __init__(self, store: LogStore, *, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self.rows = LogRows(time.time() - now_s(), self)
+        self.rows = LogRows(self)
         self.levels: frozenset[str] = frozenset()
         """Levels to show; empty means all."""
         self.sources: frozenset[str] = frozenset()

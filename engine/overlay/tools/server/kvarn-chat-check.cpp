@@ -15,6 +15,17 @@ static std::string quote(const std::string & text) {
     return "'" + kvarn_shorten(text, KVARN_QUOTE_BYTES) + "'";
 }
 
+// null is absent
+static bool has(const json & object, const char * key) {
+    return object.contains(key) && !object.at(key).is_null();
+}
+
+static void drop_null(json & object, const char * key) {
+    if (object.is_object() && object.contains(key) && object.at(key).is_null()) {
+        object.erase(key);
+    }
+}
+
 //
 // chat messages
 //
@@ -130,16 +141,18 @@ static void check_message(const json & message, const std::string & where, const
     }
 }
 
-static void check_messages(const json & body, const server_chat_params & opt) {
+static void check_messages(json & body, const server_chat_params & opt) {
     if (!body.contains("messages") || !body.at("messages").is_array()) {
         refuse("'messages' is required and must be a list");
     }
-    const json & messages = body.at("messages");
+    json & messages = body.at("messages");
     if (messages.empty()) {
         refuse("'messages' is empty; at least one message is needed");
     }
     size_t i = 0;
-    for (const auto & message : messages) {
+    for (auto & message : messages) {
+        // vLLM answers with this null, and clients send the turn back as they got it
+        drop_null(message, "reasoning_content");
         check_message(message, "messages[" + std::to_string(i++) + "]", opt);
     }
 }
@@ -149,7 +162,7 @@ static void check_messages(const json & body, const server_chat_params & opt) {
 //
 
 static void check_tools(json & body) {
-    if (!body.contains("tools") || body.at("tools").is_null()) {
+    if (!has(body, "tools")) {
         return;
     }
     if (!body.at("tools").is_array()) {
@@ -168,8 +181,9 @@ static void check_tools(json & body) {
         if (!function.contains("name") || !function.at("name").is_string()) {
             refuse(where + ".function.name must be a string");
         }
+        drop_null(function, "description"); // tools from MCP servers may lack one
         // a tool's schema is a description for the model, and binding only where the client says so
-        if (function.contains("strict") && function.at("strict") == true && function.contains("parameters")) {
+        if (function.contains("strict") && function.at("strict") == true && has(function, "parameters")) {
             function["parameters"] = kvarn_checked_schema(function.at("parameters"), true);
         }
     }
@@ -184,14 +198,20 @@ static void check_tool_choice(const json & body, const server_chat_params & opt)
     }
 }
 
-// {"type":"function","function":{"name":"x"}} asks for that tool and no other
+// {"type":"function","function":{"name":"x"}}, or with the name beside the type as in /v1/responses, asks for that tool and
+// no other; {"type":"auto"} and its like are the plain word.
 static void choose_named_tool(json & body) {
-    if (!body.contains("tool_choice") || body.at("tool_choice").is_string() || body.at("tool_choice").is_null()) {
+    if (!has(body, "tool_choice") || body.at("tool_choice").is_string()) {
         return;
     }
-    const json choice   = body.at("tool_choice");
-    const json function = json_value(choice, "function", json::object());
-    const std::string name = json_value(function, "name", std::string());
+    const json choice      = body.at("tool_choice");
+    const std::string type = json_value(choice, "type", std::string());
+    if (type == "auto" || type == "none" || type == "required") {
+        body["tool_choice"] = type;
+        return;
+    }
+    const json function    = json_value(choice, "function", json::object());
+    const std::string name = json_value(function, "name", json_value(choice, "name", std::string()));
     json chosen = json::array();
     for (const auto & tool : json_value(body, "tools", json::array())) {
         if (tool.at("function").at("name") == name) {
@@ -205,11 +225,27 @@ static void choose_named_tool(json & body) {
     body["tool_choice"] = "required";
 }
 
+// Enforced whole or refused. An outspoken "strict": false asks for upstream's best effort, as with a tool.
+static json checked_answer_schema(const json & wrapper) {
+    const json & schema = wrapper.at("schema");
+    try {
+        return kvarn_checked_schema(schema, json_value(wrapper, "strict", false));
+    } catch (const std::invalid_argument &) {
+        if (schema.is_object() && has(wrapper, "strict") && wrapper.at("strict") == false) {
+            return schema;
+        }
+        throw;
+    }
+}
+
 static void check_response_format(json & body) {
-    if (body.contains("json_schema") && !body.at("json_schema").is_null()) {
+    if (has(body, "json_schema")) {
         body["json_schema"] = kvarn_checked_schema(body.at("json_schema"), false);
     }
-    if (!body.contains("response_format") || body.at("response_format").is_null()) {
+    if (!has(body, "response_format") && has(body, "text") && has(body.at("text"), "format")) {
+        body["response_format"] = json(body.at("text").at("format")); // where /v1/responses has it
+    }
+    if (!has(body, "response_format")) {
         return;
     }
     json & format = body.at("response_format");
@@ -220,21 +256,20 @@ static void check_response_format(json & body) {
     if (type != "text" && type != "json_object" && type != "json_schema") {
         refuse("'response_format.type' must be text, json_object or json_schema, but is " + quote(type));
     }
-    if (format.contains("schema")) {
+    if (type == "json_object" && has(format, "schema")) {
         format["schema"] = kvarn_checked_schema(format.at("schema"), false);
     }
     if (type != "json_schema") {
         return;
     }
-    if (!format.contains("json_schema") && format.contains("schema")) {
-        format["json_schema"] = json { { "schema", format.at("schema") } };
+    if (!has(format, "json_schema") && has(format, "schema")) {
+        format["json_schema"] = json(format);
     }
-    if (!format.contains("json_schema") || !format.at("json_schema").is_object() || !format.at("json_schema").contains("schema")) {
+    if (!has(format, "json_schema") || !format.at("json_schema").is_object() || !has(format.at("json_schema"), "schema")) {
         refuse("'response_format.json_schema.schema' is missing");
     }
     json & wrapper = format.at("json_schema");
-    const bool strict = json_value(wrapper, "strict", false);
-    wrapper["schema"] = kvarn_checked_schema(wrapper.at("schema"), strict);
+    wrapper["schema"] = checked_answer_schema(wrapper);
 }
 
 void kvarn_check_chat_request(json & body, const server_chat_params & opt) {

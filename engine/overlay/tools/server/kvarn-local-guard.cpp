@@ -1,6 +1,7 @@
 #include "kvarn-local-guard.h"
 
 #include "common.h"
+#include "http.h"
 
 #include <algorithm>
 #include <cctype>
@@ -45,18 +46,26 @@ static bool named_by_owner(const std::string & host) {
     return false;
 }
 
-std::string kvarn_foreign_request(const std::vector<std::string> & listen_hosts, const std::string & cors_origins,
-                                  const std::string & host, const std::string & origin) {
-    if (!host.empty() && only_loopback(listen_hosts) && !kvarn_is_loopback(host) && !named_by_owner(host)) {
-        return "this endpoint serves this machine only, under localhost or 127.0.0.1; the Host header names another";
-    }
-    if (cors_origins != "localhost") {
-        return "";
+static bool is_foreign_page(const httplib::Request & req) {
+    const std::string origin = lower(req.get_header_value("Origin"));
+    if (origin == "null") {
+        return req.method == "POST" && !string_starts_with(lower(req.get_header_value("Content-Type")), "application/json");
     }
     const size_t scheme_end = origin.find("://");
-    const std::string scheme = lower(origin.substr(0, scheme_end));
+    const std::string scheme = origin.substr(0, scheme_end);
     const bool web = scheme_end != std::string::npos && (scheme == "http" || scheme == "https");
-    if (web && !kvarn_is_loopback(origin.substr(scheme_end + 3))) {
+    return web && !kvarn_is_loopback(origin.substr(scheme_end + 3));
+}
+
+std::string kvarn_foreign_request(const std::vector<std::string> & listen_hosts, const std::string & cors_origins,
+                                  const httplib::Request & req) {
+    const std::string host = req.get_header_value("Host");
+    if (!host.empty() && only_loopback(listen_hosts) && !kvarn_is_loopback(host) &&
+        !string_ends_with(host_of(host), ".internal") && !named_by_owner(host)) {
+        return "this endpoint serves this machine only, under localhost or 127.0.0.1; the Host header names another, "
+               "which KVARN_ALLOWED_HOSTS may allow";
+    }
+    if (cors_origins == "localhost" && is_foreign_page(req)) {
         return "web pages from elsewhere may not use this endpoint; --cors-origins names those that may";
     }
     return "";
