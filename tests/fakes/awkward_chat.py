@@ -182,12 +182,6 @@ TOO_LONG = {
 }
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-    """A fuller queue drops handshakes, and their handlers then begin seconds later."""
-
-
 class AwkwardChat:
     """`with AwkwardChat() as server:`; keeps the bodies it was sent and tells when a client left early."""
 
@@ -200,9 +194,6 @@ class AwkwardChat:
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
-            # A client that left before its handshake was through may never be heard of again.
-            timeout = 4
-
             def log_message(self, *_: object) -> None:
                 pass
 
@@ -236,7 +227,8 @@ class AwkwardChat:
                 self.end_headers()
                 self.wfile.write(body)
 
-        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
     @property

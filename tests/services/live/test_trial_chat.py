@@ -148,12 +148,14 @@ def test_cancel_hangs_up_at_once_before_and_in_the_answer(chat: TrialChat, serve
     assert server.left.wait(2)
 
 
-def test_closing_in_mid_answer_leaves_no_thread(server: AwkwardChat) -> None:
-    chat = TrialChat(clock=SystemClock())
-    for _ in range(20):
-        begin(chat, server, "stall")
-    chat.close()
-    assert not [t for t in threading.enumerate() if t.name == "kvarn-trial"]
+def test_closing_in_mid_answer_leaves_no_thread() -> None:
+    # A server of its own: one that lives on would still be accepting, one by one, those who have left.
+    with AwkwardChat() as server:
+        chat = TrialChat(clock=SystemClock())
+        for _ in range(20):
+            begin(chat, server, "stall")
+        chat.close()
+        assert not [t for t in threading.enumerate() if t.name == "kvarn-trial"]
 
 
 def test_news_is_told_once_until_it_is_taken_and_the_end_always(chat: TrialChat, server: AwkwardChat) -> None:
