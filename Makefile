@@ -1,5 +1,5 @@
 # Two commands matter: `make run` and `make test`. Everything else is behind small scripts in packaging/.
-.PHONY: run test check fix bench pictures lock setup help
+.PHONY: run test check fix bench bench-kv pictures lock setup help
 
 run:    ## set everything up, then open the console (or serve headless without a display)
 	@packaging/run.sh
@@ -18,6 +18,9 @@ setup:  ## install uv, system libraries, Python packages and build the engine
 
 bench:  ## what the console costs, measured; run it on a machine at rest
 	@packaging/bench.sh
+
+bench-kv: ## our engine against an unpatched build of the same source, by cache type and depth
+	@stock=$$(packaging/stock-engine.sh) && uv=$$(packaging/uv.sh) && "$$uv" run --quiet python packaging/bench/kv_speed.py "$$stock"
 
 pictures: ## the README's pictures, from a real run
 	@uv=$$(packaging/setup.sh) && "$$uv" run --quiet python packaging/pictures.py
