@@ -80,24 +80,12 @@ bool is_convertible(ggml_type type) {
     return type == GGML_TYPE_F32 || ggml_get_type_traits(type)->to_float != nullptr;
 }
 
-// An f16 cache is upstream's best case. It is better here when rows are shared (measured with AVX-512; decisions/0120).
-bool is_shared_f16(const ggml_tensor * dst) {
-#if defined(__AVX512F__)
-    constexpr int64_t many_queries = 8;
-    const ggml_tensor * q = dst->src[0];
-    const ggml_tensor * k = dst->src[1];
-    return k->type == GGML_TYPE_F16 && dst->src[2]->type == GGML_TYPE_F16 && (q->ne[2] > k->ne[2] || q->ne[1] >= many_queries);
-#else
-    GGML_UNUSED(dst);
-    return false;
-#endif
-}
-
 bool is_ours(const ggml_tensor * dst) {
     const ggml_tensor * q = dst->src[0];
     const ggml_tensor * k = dst->src[1];
     const ggml_tensor * v = dst->src[2];
-    const bool has_our_types  = ggml_is_quantized(k->type) || ggml_is_quantized(v->type) || is_shared_f16(dst);
+    // An f16 or f32 cache stays with upstream, to the byte.
+    const bool has_our_types  = ggml_is_quantized(k->type) || ggml_is_quantized(v->type);
     const bool has_one_group  = k->ne[2] == v->ne[2] && k->ne[3] == v->ne[3] && q->ne[2] % k->ne[2] == 0 && q->ne[3] % k->ne[3] == 0;
     const bool has_whole_rows = q->nb[0] == sizeof(float) && k->nb[0] == ggml_type_size(k->type) && v->nb[0] == ggml_type_size(v->type);
     const bool fits_distances = k->nb[1] < (1u << 26);  // 16 rows from the first one, in 32 bits

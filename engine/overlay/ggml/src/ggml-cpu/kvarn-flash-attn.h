@@ -1,9 +1,8 @@
 // Flash attention on the CPU that reads each cached row once for all who need it.
 //
 // Upstream splits the KV rows of a decode step among threads, and tiles a prefill, for f16 and f32 caches only. With any other
-// type, and in an f16 decode, each query head unpacks or dots the K and V rows of its group again. Here a tile of K and V is
-// unpacked once for all query rows of all heads that share it. Taken: every quantised cache, mixed or not, and with AVX-512 an
-// f16 cache whose rows are shared. Everything else stays with upstream.
+// type each query head unpacks or dots the K and V rows of its group again. Here a tile of K and V is unpacked once for all
+// query rows of all heads that share it. Taken: every quantised cache, mixed or not. f16 and f32 stay with upstream, to the byte.
 
 #pragma once
 
