@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -140,8 +141,10 @@ def test_a_death_during_load_is_noticed_within_a_second_and_explained(
     plan = make_plan("--fake-exit", how, "--fake-say", "E something went wrong", "--fake-startup-delay-s", "0.5")
     supervisor.launch(plan, fake_build)
     pid = until(supervisor, LOADING).pid
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.005)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        child = psutil.Process(pid)
+        while not is_gone(child):
+            time.sleep(0.005)
     died = time.monotonic()
     report = until(supervisor, FAILED).report
     assert time.monotonic() - died < 1
