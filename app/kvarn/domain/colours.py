@@ -37,14 +37,6 @@ CACHE_TYPE_COLOURS: dict[str, str] = {
 }
 """Families share a hue: floats blue, the engine's own blocks green, ours warm."""
 
-_DASHES: dict[str, tuple[float, ...]] = {
-    "q8_0": (7, 3),
-    "q4_0": (2, 3),
-    "planar3_0": (9, 3, 2, 3),
-    "tcq4_0": (5, 2),
-    "tcq3_0": (2, 2, 6, 2),
-}
-
 MEMORY_COLOURS: dict[MemoryKind, str] = {
     MemoryKind.WEIGHTS: NEUTRAL,
     MemoryKind.KV: ORANGE,
@@ -61,11 +53,6 @@ PREFILL = SKY
 def cache_type_colour(name: str) -> str:
     """The fixed colour of a K/V type as `#RRGGBB`; neutral for an unknown one."""
     return CACHE_TYPE_COLOURS.get(name, NEUTRAL)
-
-
-def cache_type_dash(name: str) -> tuple[float, ...]:
-    """Dash pattern in line widths; empty means solid."""
-    return _DASHES.get(name, ())
 
 
 def contrast_ratio(one: str, other: str) -> float:
