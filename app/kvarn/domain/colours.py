@@ -1,7 +1,7 @@
 """Colours that carry meaning: the same in every chart, list, report and theme.
 
 The base set is Okabe and Ito's, which stays apart for colour-blind eyes. A colour is never the only
-sign: each cache type also has a dash pattern and is always written out by name.
+sign: each cache type is always written out by name.
 """
 
 from __future__ import annotations
