@@ -51,6 +51,10 @@ class Server:
         samples = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
         return {name: float(value) for name, value in samples}
 
+    def live(self) -> dict[str, Any]:
+        """The object of /live."""
+        return self.http.get("/live").raise_for_status().json()
+
     def is_busy(self) -> bool:
         """Whether any slot is processing."""
         return any(slot["is_processing"] for slot in self.http.get("/slots").json())

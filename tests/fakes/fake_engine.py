@@ -12,6 +12,8 @@ Switches are environment variables, or the same as flags (`FAKE_EXIT=3` is `--fa
   FAKE_METRICS=nan|reset|zero|missing|huge                       FAKE_TOKEN_S=0.02   seconds for each token
   FAKE_KV_TYPES=f16,q8_0   what --help lists                     FAKE_ALIAS=x        lie about the name in /v1/models
   FAKE_HELP_HANGS=1        --help never answers                  FAKE_TOKENS=8       length of an answer
+  FAKE_LIVE=1              offer /live and its stream; `cut` breaks it off after three events, `full` has no place free,
+                           `odd` sends what cannot be read, `end` ends it in order after three events
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from fake_live import live_object
 
 BORN = time.monotonic()
 KV_TYPES = "f32,f16,bf16,q8_0,q4_0,q4_1,iq4_nl,q5_0,q5_1"
@@ -124,6 +129,10 @@ class Slot:
     def __init__(self, number: int) -> None:
         self.number, self.busy, self.task, self.lock = number, False, -1, threading.Lock()
         self.prompt = self.decoded = self.remain = 0
+        self.first_s = 0.0
+
+    def decode_ms(self) -> float:
+        return (time.monotonic() - self.first_s) * 1000 if self.decoded else 0.0
 
     def facts(self) -> dict:
         idle = {"id": self.number, "n_ctx": context_per_slot(), "speculative": False, "is_processing": self.busy}
@@ -227,6 +236,10 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, {"status": "ok"})
         elif path == "/props":
             self.reply(200, props())
+        elif path == "/live" and "live" in FAKE:
+            self.reply(200, live_object(SLOTS, COUNT))
+        elif path == "/live/stream" and "live" in FAKE:
+            self.stream_live(FAKE["live"])
         elif path == "/slots":
             self.reply(200, [slot.facts() for slot in SLOTS])
         elif path in ("/v1/models", "/models"):
@@ -238,6 +251,26 @@ class Handler(BaseHTTPRequestHandler):
             self.refuse(501, "This server does not support metrics endpoint.", "not_supported_error")
         else:
             self.refuse(404, "File Not Found", "not_found_error")
+
+    def stream_live(self, how: str) -> None:
+        if how == "full":
+            self.refuse(503, "all 8 live streams are in use", "unavailable_error")
+            return
+        period = 1 / int(parse_qs(urlsplit(self.path).query).get("hz", ["4"])[0])
+        self.begin_stream()
+        number = 0
+        while how not in ("cut", "end") or number < 3:
+            text = "{" if how == "odd" else json.dumps(live_object(SLOTS, COUNT))
+            try:
+                self.chunk(f"data: {text}\n\n")
+            except OSError:
+                return
+            number += 1
+            time.sleep(period)
+        if how == "end":
+            self.chunk("event: end\ndata: {}\n\n")
+            self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = True
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
@@ -270,6 +303,7 @@ class Handler(BaseHTTPRequestHandler):
         if body.get("stream"):
             self.begin_stream()
         words, first = [], time.monotonic()
+        slot.first_s = first
         for number in range(total):
             if "die_mid_answer" in FAKE and number == 3:
                 os.abort()

@@ -27,6 +27,9 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     context_per_slot: int
     slots: int
     kv_bytes: int | None
+    recurrent_bytes: int | None = None
+    flash_attention: bool | None = None
+    """As the engine decided; None where it does not tell. Like the bytes, never as asked."""
     api_key: bool
 
 
@@ -42,6 +45,8 @@ def ready_from(status: EngineStatus, plan: LaunchPlan, props: EngineProps | None
         context_per_slot=(props.context_per_slot if props else None) or s.context_tokens,
         slots=(props.slots if props else None) or s.slots,
         kv_bytes=props.kv_bytes if props else None,
+        recurrent_bytes=props.recurrent_bytes if props else None,
+        flash_attention=props.flash_attention if props else None,
         api_key=has_key,
     )
 

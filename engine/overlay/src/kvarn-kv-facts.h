@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 struct kvarn_kv_facts {
     std::string type_k; // empty when the context has no attention cache of a kind known here
@@ -29,3 +30,19 @@ struct kvarn_kv_facts {
 
 // not thread-safe: call from the thread that owns the context
 LLAMA_API kvarn_kv_facts kvarn_kv_facts_get(const llama_context * ctx);
+
+// One of a context's memories. A model with a sliding window has two attention caches, a hybrid one a recurrent state too.
+struct kvarn_kv_cache {
+    const char * role;    // "full", "window" or "recurrent"
+    std::string  type_k;  // empty for the recurrent state
+    std::string  type_v;
+    size_t       k_bytes; // as allocated; the recurrent state's bytes are all here
+    size_t       v_bytes;
+    uint32_t     n_cells; // over all streams
+};
+
+LLAMA_API std::vector<kvarn_kv_cache> kvarn_kv_caches_get(const llama_context * ctx);
+
+// cells in use, in the order of kvarn_kv_caches_get(); returns how many memories there are, at most n_max are written.
+// Constant time and no allocation. Not thread-safe: call from the thread that owns the context.
+LLAMA_API size_t kvarn_kv_cells_used(const llama_context * ctx, uint32_t * n_used, size_t n_max);

@@ -43,8 +43,9 @@ def test_what_a_stock_engine_does_not_tell_is_neither_right_nor_wrong() -> None:
 def test_our_engine_tells_types_and_bytes_and_they_are_compared() -> None:
     part = MemoryPart(kind=MemoryKind.KV, label="KV", bytes=1000, exact=True)
     budget = MemoryBudget(parts=(part,), free_bytes=None)
-    told = STOCK | {"kvarn": {"kv_k": "q8_0", "kv_v": "f16", "kv_bytes": 1000, "flash_attention": True, "draft": None}}
-    got = rows(told, budget)
+    facts = {"kv_k": "q8_0", "kv_v": "f16", "kv_bytes": 1000, "flash_attention": True, "draft": None}
+    got = rows(STOCK | {"kvarn": facts | {"ubatch_tokens": 256}}, budget)
+    assert got["Micro-batch tokens"].agrees is False
     assert got["K type"].agrees is True
     assert got["V type"].agrees is False
     assert got["KV cache bytes"].agrees is True

@@ -18,6 +18,9 @@ class EngineProps(msgspec.Struct, frozen=True, kw_only=True):
     kv_k: str | None = None
     kv_v: str | None = None
     kv_bytes: int | None = None
+    recurrent_bytes: int | None = None
+    """State of recurrent layers, all slots; 0 for a model without any."""
+    ubatch_tokens: int | None = None
     flash_attention: bool | None = None
     speculation: str | None = None
     vision: bool | None = None
@@ -39,6 +42,8 @@ def props_from_json(content: bytes) -> EngineProps:
         kv_k=_get(kvarn, "kv_k", str),
         kv_v=_get(kvarn, "kv_v", str),
         kv_bytes=_get(kvarn, "kv_bytes", int),
+        recurrent_bytes=_get(kvarn, "recurrent_bytes", int),
+        ubatch_tokens=_get(kvarn, "ubatch_tokens", int),
         flash_attention=_get(kvarn, "flash_attention", bool),
         speculation=_get(_object(generation, "params"), "speculative.types", str),
         vision=_get(_object(raw, "modalities"), "vision", bool),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 
 from kvarn.domain.live import quantities as q
 from kvarn.domain.live.derived_requests import DerivedRequests
 from kvarn.domain.live.engine_counters import EngineCounters
+from kvarn.domain.live.live_meter import LIVE_QUANTITIES, LiveMeter
+from kvarn.domain.live.live_state import LiveState
+from kvarn.domain.live.points import Point
 from kvarn.domain.live.rates import CounterGrowth, Growth
 from kvarn.domain.live.rebuild_reasons import rebuild_phrase
 from kvarn.domain.live.request import FinishedRequest
@@ -28,14 +30,8 @@ class EngineFrame(msgspec.Struct, frozen=True, kw_only=True):
     counters: EngineCounters | None = None
     finished: tuple[FinishedRequest, ...] | None = None
     """Requests the engine itself lists as ended since the last frame; None when it keeps no such list."""
-
-
-class Point(NamedTuple):
-    """One sample for the store; value None ends the line."""
-
-    name: str
-    t_s: float
-    value: float | None
+    live: LiveState | None = None
+    """The engine's own live state, from one that tells it."""
 
 
 class Metering(msgspec.Struct, frozen=True):
@@ -58,6 +54,7 @@ ENGINE_QUANTITIES = (
     q.GRAPH_REUSED,
     q.GRAPH_BUILT_TOTAL,
     q.CUDA_CAPTURED,
+    *LIVE_QUANTITIES,
 )
 """What a meter can speak of; all of it becomes a gap when the engine cannot be reached."""
 
@@ -70,6 +67,7 @@ class EngineMeter:
         self._speeds: dict[int, SlotSpeed] = {}
         self._slots: dict[int, SlotSample] = {}
         self._derived = DerivedRequests()
+        self._live = LiveMeter()
         self._growth: dict[str, CounterGrowth] = {}
         self._live_at: dict[str, float] = {}
         """When each speed was last seen live."""
@@ -92,6 +90,8 @@ class EngineMeter:
         if frame.slots is not None:
             points += self._from_slots(frame.t_s, frame.slots)
         points.append(Point(q.REQUESTS_PROCESSING, frame.t_s, _processing(frame)))
+        if frame.live is not None:
+            points += self._live.read(frame.t_s, frame.live)
         return Metering(tuple(points), finished, self._rebuilds(frame))
 
     def _from_slots(self, t: float, slots: tuple[SlotSample, ...]) -> list[Point]:
@@ -101,8 +101,8 @@ class EngineMeter:
         self._slots = {slot.slot: slot for slot in slots}
         speeds = [(self._speeds[slot.slot], slot) for slot in slots]
         points = [
-            self._live(q.DECODE_TOK_PER_S, t, _total(speed.decode(t) for speed, _ in speeds)),
-            self._live(q.PREFILL_TOK_PER_S, t, _total(speed.prefill(t, slot) for speed, slot in speeds)),
+            self._speed(q.DECODE_TOK_PER_S, t, _total(speed.decode(t) for speed, _ in speeds)),
+            self._speed(q.PREFILL_TOK_PER_S, t, _total(speed.prefill(t, slot) for speed, slot in speeds)),
             Point(q.CONTEXT_TOKENS_USED, t, sum(slot.held_tokens for slot in slots)),
         ]
         raw = _total(speed.decode_raw() for speed, _ in speeds)
@@ -110,7 +110,7 @@ class EngineMeter:
             points.append(Point(q.DECODE_RAW_TOK_PER_S, t, raw))
         return points
 
-    def _live(self, name: str, t: float, value: float | None) -> Point:
+    def _speed(self, name: str, t: float, value: float | None) -> Point:
         if value is not None:
             self._live_at[name] = t
         return Point(name, t, value)

@@ -42,6 +42,15 @@ class LiveSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Compute graphs built in the last minute; None when this engine does not count them."""
     graph_built_total: int | None
     draft_acceptance: float | None
+    kv_cells_used: int | None
+    """Cells that hold a token, as the engine counts them; None for engines that do not tell. So are the next six."""
+    kv_cells: int | None
+    checkpoint_bytes: int | None
+    prompt_cache_bytes: int | None
+    step_decode_ms: float | None
+    """Mean over the steps since the look before; None while there was none."""
+    step_sampling_ms: float | None
+    step_other_ms: float | None
     engine_rss_bytes: int | None
     engine_mapped_bytes: int | None
     engine_private_bytes: int | None
@@ -87,6 +96,13 @@ def snapshot(store: LiveReadings, now_s: float) -> LiveSnapshot:
         graph_builds_per_min=_builds_in_last_minute(store, now_s) if now(q.GRAPH_BUILT) is not None else None,
         graph_built_total=count(q.GRAPH_BUILT_TOTAL),
         draft_acceptance=ever(q.DRAFT_ACCEPTANCE),
+        kv_cells_used=count(q.KV_CELLS_USED),
+        kv_cells=count(q.KV_CELLS),
+        checkpoint_bytes=count(q.CHECKPOINT_BYTES),
+        prompt_cache_bytes=count(q.PROMPT_CACHE_BYTES),
+        step_decode_ms=now(q.STEP_DECODE_MS),
+        step_sampling_ms=now(q.STEP_SAMPLING_MS),
+        step_other_ms=now(q.STEP_OTHER_MS),
         engine_rss_bytes=count(q.ENGINE_RSS_BYTES),
         engine_mapped_bytes=count(q.ENGINE_MAPPED_BYTES),
         engine_private_bytes=count(q.ENGINE_PRIVATE_BYTES),

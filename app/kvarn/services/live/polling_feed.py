@@ -10,6 +10,7 @@ from kvarn.domain.live import quantities as q
 from kvarn.domain.live.engine_counters import EngineCounters
 from kvarn.domain.live.engine_meter import EngineFrame
 from kvarn.domain.live.exposition import parse_exposition
+from kvarn.domain.live.live_meter import LIVE_QUANTITIES
 from kvarn.domain.live.request import FinishedRequest
 from kvarn.domain.live.request_wire import parse_requests
 from kvarn.domain.live.slots import SlotSample, parse_slots
@@ -24,6 +25,7 @@ NO_METRICS = "this engine was started without --metrics"
 NO_SLOTS = "this engine was started with --no-slots"
 NO_GRAPH_COUNTS = "this engine does not count graph builds; Kvarn's own engine does"
 NO_CUDA_COUNTS = "this engine does not count CUDA graph captures"
+NO_LIVE_STATE = "this engine does not tell its live state; Kvarn's own engine does"
 REQUESTS = "requests"
 """Key in `absent` for the list of finished requests, which is no series."""
 NO_REQUESTS = (
@@ -43,7 +45,7 @@ class _Page(NamedTuple):
 
 
 class PollingFeed:
-    """Looks at one engine whenever asked. /slots comes first: totals read later include all it shows as ended."""
+    """Looks at any llama-server whenever asked. /slots comes first: totals read later include all it shows as ended."""
 
     def __init__(self, base_url: str, api_key: str | None, clock: Clock) -> None:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -54,6 +56,11 @@ class PollingFeed:
         self._after = 0
         self._absent: dict[str, str] = {}
         self._dropped = 0
+
+    is_pushed = False
+
+    def pace(self, per_s: int) -> None:
+        """The caller paces us."""
 
     @property
     def absent(self) -> dict[str, str]:
@@ -96,7 +103,7 @@ class PollingFeed:
         if answer.status in {404, 501}:
             self._missing.add(path)
             return _Page(None)
-        return _Page(answer.content, _trouble_in(path, answer.status))
+        return _Page(answer.content, trouble_in(path, answer.status))
 
     def _ask(self, path: str, query: dict[str, int] | None) -> Answer:
         try:
@@ -123,7 +130,7 @@ class PollingFeed:
         return batch.requests
 
     def _absences(self, counters: EngineCounters | None) -> dict[str, str]:
-        absent: dict[str, str] = {}
+        absent = dict.fromkeys(LIVE_QUANTITIES, NO_LIVE_STATE)
         if "/slots" in self._missing:
             absent |= dict.fromkeys(_OF_SLOTS, NO_SLOTS)
         if "/metrics" in self._missing:
@@ -144,7 +151,8 @@ def root_of(base_url: str) -> str:
     return str(url.copy_with(host=any_address.get(url.host, url.host)))
 
 
-def _trouble_in(path: str, code: int) -> FeedTrouble | None:
+def trouble_in(path: str, code: int) -> FeedTrouble | None:
+    """What an answer with this status means for a look; None for 200."""
     if code == 200:
         return None
     if code in {401, 403}:

@@ -47,6 +47,13 @@ class TelemetryStore:
             if series.append(t_s, value):
                 self._revision += 1
 
+    def put(self, name: str, t_s: float, value: float | None) -> None:
+        """Add one sample, or end the line here when nothing is known."""
+        if value is None:
+            self.gap(name, t_s)
+        else:
+            self.append(name, t_s, value)
+
     def gap(self, name: str, t_s: float) -> None:
         """End the line here: nothing is known until the next sample. A gap after a gap is the same gap."""
         with self._lock:

@@ -28,7 +28,7 @@ json kvarn_engine_facts(const llama_context * ctx_tgt, const llama_context * ctx
     json facts = memory_of(ctx_tgt);
 
     facts["draft"]    = ctx_dft ? memory_of(ctx_dft) : json(nullptr);
-    facts["features"] = json::array({ "graph_stats", "requests" });
+    facts["features"] = json::array({ "graph_stats", "requests", "live" });
 
     return facts;
 }

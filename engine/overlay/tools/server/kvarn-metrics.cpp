@@ -1,5 +1,7 @@
 #include "kvarn-metrics.h"
 
+#include "kvarn-live-json.h"
+
 #include "../../src/kvarn-graph-stats.h"
 
 #include <sstream>
@@ -27,5 +29,5 @@ std::string kvarn_metrics_text() {
         out << "kvarn:graph_rebuild_total{reason=\"" << kvarn_graph_reason_name(i) << "\"} " << stats.n_rebuilt[i] << "\n";
     }
 
-    return out.str();
+    return out.str() + kvarn_live_metrics_text();
 }

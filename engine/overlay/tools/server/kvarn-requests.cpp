@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -31,7 +32,7 @@ static constexpr size_t N_KEPT = 256;
 
 static std::mutex                         mutex_requests;
 static std::array<kvarn_request, N_KEPT>  requests; // request seq lives in [seq % N_KEPT]
-static uint64_t                           seq_last = 0;
+static std::atomic<uint64_t>              seq_last { 0 }; // changed under the lock, read by anyone
 
 // main thread only
 static int         id_failed   = -1;
@@ -124,6 +125,10 @@ static std::vector<kvarn_request> requests_since(uint64_t since, uint64_t & last
         found.push_back(requests[seq % N_KEPT]);
     }
     return found;
+}
+
+uint64_t kvarn_requests_last_seq() {
+    return seq_last;
 }
 
 server_http_res_ptr kvarn_requests_get(const server_http_req & req) {

@@ -14,5 +14,8 @@ void kvarn_requests_on_error(int id_task, error_type type, const std::string & e
 // told by the slot's on-reset callback, before stats and task are cleared
 void kvarn_requests_on_release(const server_task & task, const server_slot_stats & stats, int id_slot, stop_type stop);
 
+// the sequence number of the newest one, 0 before the first; any thread
+uint64_t kvarn_requests_last_seq();
+
 // answers GET /kvarn/requests; `since` is the last sequence number the client has seen
 server_http_res_ptr kvarn_requests_get(const server_http_req & req);

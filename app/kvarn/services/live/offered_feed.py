@@ -1,0 +1,49 @@
+"""The best EngineFeed an engine offers: its live stream, else polling. An engine that has none is asked only once."""
+
+from __future__ import annotations
+
+from kvarn.domain.live.engine_meter import EngineFrame
+from kvarn.services.clock import Clock
+from kvarn.services.live.engine_feed import EngineFeed, FeedTrouble, TroubleKind
+from kvarn.services.live.polling_feed import PollingFeed
+from kvarn.services.live.pushed_feed import PushedFeed
+
+
+class OfferedFeed:
+    """Starts with the stream and falls back for good: one attachment, one way of looking."""
+
+    def __init__(self, base_url: str, api_key: str | None, clock: Clock) -> None:
+        self._where = (base_url, api_key, clock)
+        self._feed: EngineFeed = PushedFeed(*self._where)
+
+    @property
+    def is_pushed(self) -> bool:
+        """True while the engine sends by itself."""
+        return self._feed.is_pushed
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """Quantity -> sentence saying why this engine cannot tell it."""
+        return self._feed.absent
+
+    @property
+    def dropped(self) -> int:
+        """Broken values and unreadable pages thrown away so far."""
+        return self._feed.dropped
+
+    def pace(self, per_s: int) -> None:
+        """So many looks a second, where the engine sends."""
+        self._feed.pace(per_s)
+
+    def next_frame(self) -> EngineFrame | FeedTrouble:
+        """The next look; never raises."""
+        frame = self._feed.next_frame()
+        if isinstance(frame, FeedTrouble) and frame.kind is TroubleKind.NOT_OFFERED:
+            self._feed.close()
+            self._feed = PollingFeed(*self._where)
+            return self._feed.next_frame()
+        return frame
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._feed.close()

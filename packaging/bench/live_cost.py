@@ -1,0 +1,156 @@
+"""What telling the live state costs: decode speed with and without readers, and how long a reader waits at worst.
+
+usage: live_cost.py [--rounds 12] [--tokens 256] [--threads 2] [--against BIN_DIR]
+
+Decode: the engine's own timing of one greedy answer, once in each state a round, the order turned each round; a ratio
+is state / nobody of one round, so that a drift of the machine cancels. States: nobody looks, a stream of 4 Hz, one of
+20 Hz, and polling /slots and /metrics 4 times a second as before there was a stream. `--against` names the programs of
+an engine without live state: both run, and the ratio ours / theirs with nobody looking is what publishing costs.
+Waiting: a reader asks GET /live 20 times a second during a long prompt and while a slot is saved and restored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+from served_engine import ServedEngine, own_programs, served
+
+LONG_PROMPT = [1000 + n % 500 for n in range(3000)]
+
+
+def spread(values: list[float]) -> str:
+    """Median and quartiles."""
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"median {middle:.4f}, quartiles {low:.4f} to {high:.4f}, {len(values)} rounds"
+
+
+class Reader:
+    """Looks at an engine from a thread of its own until the block ends."""
+
+    def __init__(self, look: Callable[[httpx.Client, threading.Event], None], url: str) -> None:
+        self._ending = threading.Event()
+        self._http = httpx.Client(base_url=url, timeout=60.0, trust_env=False)
+        self._thread = threading.Thread(target=look, args=(self._http, self._ending))
+
+    def __enter__(self) -> None:
+        self._thread.start()
+        time.sleep(0.3)
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+        self._http.close()
+
+
+def stream(hz: int) -> Callable[[httpx.Client, threading.Event], None]:
+    """Read the stream and throw it away."""
+
+    def look(http: httpx.Client, ending: threading.Event) -> None:
+        with http.stream("GET", f"/live/stream?hz={hz}") as response:
+            for _ in response.iter_raw():
+                if ending.is_set():
+                    return
+
+    return look
+
+
+def poll(http: httpx.Client, ending: threading.Event) -> None:
+    """Ask as a console does without a stream."""
+    while not ending.wait(0.25):
+        for path in ("/slots", "/metrics"):
+            http.get(path)
+
+
+def nothing(_: httpx.Client, ending: threading.Event) -> None:
+    """Nobody looks."""
+    ending.wait()
+
+
+STATES = {"nobody": nothing, "stream 4 Hz": stream(4), "stream 20 Hz": stream(20), "polling 4 Hz": poll}
+
+
+def decode_with_readers(engine: ServedEngine, rounds: int, tokens: int) -> None:
+    """Print the ratio of each state to nobody."""
+    ratios: dict[str, list[float]] = {name: [] for name in STATES}
+    for number in range(rounds):
+        speeds = {}
+        for name in STATES if number % 2 else reversed(STATES):
+            with Reader(STATES[name], engine.url):
+                speeds[name] = engine.answer("Once upon a time", tokens)["predicted_per_second"]
+        for name, speed in speeds.items():
+            ratios[name].append(speed / speeds["nobody"])
+    for name in list(STATES)[1:]:
+        print(f"decode, {name} / nobody: {spread(ratios[name])}", flush=True)
+
+
+def decode_against(ours: ServedEngine, theirs: ServedEngine, rounds: int, tokens: int) -> None:
+    """Print what publishing costs while nobody looks."""
+    ratios = []
+    for number in range(rounds):
+        order = (ours, theirs) if number % 2 else (theirs, ours)
+        speeds = {engine.url: engine.answer("Once upon a time", tokens)["predicted_per_second"] for engine in order}
+        ratios.append(speeds[ours.url] / speeds[theirs.url])
+    print(f"decode, with live state / without, nobody looks: {spread(ratios)}", flush=True)
+
+
+def waits(engine: ServedEngine, busy: Callable[[], object]) -> list[float]:
+    """Milliseconds of each GET /live at 20 Hz while the engine is kept busy."""
+    took_ms: list[float] = []
+
+    def look(http: httpx.Client, ending: threading.Event) -> None:
+        while not ending.wait(0.05):
+            begun = time.perf_counter()
+            http.get("/live").raise_for_status()
+            took_ms.append(1000 * (time.perf_counter() - begun))
+
+    with Reader(look, engine.url):
+        busy()
+    return took_ms
+
+
+def print_waits(what: str, took_ms: list[float]) -> None:
+    """Median, p99 and worst."""
+    p99 = statistics.quantiles(took_ms, n=100, method="inclusive")[98]
+    print(
+        f"GET /live at 20 Hz during {what}: median {statistics.median(took_ms):.2f} ms, p99 {p99:.2f} ms, "
+        f"worst {max(took_ms):.2f} ms, {len(took_ms)} answers",
+        flush=True,
+    )
+
+
+def save_and_restore(engine: ServedEngine) -> None:
+    """Write the slot's state to a file and back, a dozen times."""
+    for action in ("save", "restore") * 12:
+        engine.http.post(f"/slots/0?action={action}", json={"filename": "state"}).raise_for_status()
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--threads", default="2")
+    parser.add_argument("--against", type=Path)
+    chosen = parser.parse_args()
+    options = ("-c", "8192", "-np", "1", "-t", chosen.threads, "-tb", chosen.threads)
+    with tempfile.TemporaryDirectory() as folder, served(own_programs(), *options, "--slot-save-path", folder) as ours:
+        ours.answer("Once upon a time", 16)
+        if chosen.against:
+            with served(chosen.against, *options) as theirs:
+                theirs.answer("Once upon a time", 16)
+                decode_against(ours, theirs, chosen.rounds, chosen.tokens)
+        decode_with_readers(ours, chosen.rounds, chosen.tokens)
+        print_waits("a long prompt", waits(ours, lambda: ours.answer(LONG_PROMPT, 1, cache_prompt=True)))
+        print_waits("saving and restoring a slot", waits(ours, lambda: save_and_restore(ours)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,111 @@
+"""GET /live/stream: events in order at the asked rate, a bounded number of streams, an orderly end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import signal
+import threading
+import time
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.engine
+
+MAX_STREAMS = 8
+
+
+@pytest.fixture(scope="module")
+def server(start_server):
+    with start_server("-c", "1024", "-np", "1") as running:
+        yield running
+
+
+def read_events(url: str, count: int, hz: int | None = None) -> list[dict]:
+    query = f"?hz={hz}" if hz else ""
+    events = []
+    with httpx.stream("GET", f"{url}/live/stream{query}", timeout=20, trust_env=False) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        for line in response.iter_lines():
+            if line.startswith("data: "):
+                events.append(json.loads(line.removeprefix("data: ")))
+                if len(events) == count:
+                    return events
+    return events
+
+
+def test_events_come_in_order_while_the_engine_works(server):
+    asking = threading.Thread(target=server.complete, kwargs={"n_predict": 120, "ignore_eos": True})
+    asking.start()
+    events = read_events(server.url, 12, hz=10)
+    asking.join()
+    numbers = [event["seq"] for event in events]
+    assert numbers == sorted(set(numbers))
+    published = [event["published"] for event in events]
+    assert published == sorted(published)
+    assert published[-1] > published[0]
+
+
+@pytest.mark.parametrize(("hz", "count"), [(20, 21), (2, 3)])
+def test_the_rate_is_the_one_asked_for(server, hz, count):
+    times_s = [event["now_ns"] / 1e9 for event in read_events(server.url, count, hz=hz)]
+    gaps_s = [b - a for a, b in itertools.pairwise(times_s)]
+    assert min(gaps_s) >= 0.9 / hz
+    assert sorted(gaps_s)[len(gaps_s) // 2] < 1.5 / hz
+
+
+def test_an_idle_engine_is_streamed_on_and_stays_idle(server):
+    events = read_events(server.url, 5, hz=20)
+    assert len({event["published"] for event in events}) == 1
+    assert len({event["seq"] for event in events}) == 5
+
+
+@pytest.mark.parametrize("hz", ["0", "21", "-1", "4.5", "fast", "99999999999", ""])
+def test_another_rate_is_refused_with_a_sentence(server, hz):
+    answer = server.http.get("/live/stream", params={"hz": hz})
+    assert answer.status_code == 400
+    assert "'hz' must be a whole number" in answer.json()["error"]["message"]
+
+
+def test_streams_are_bounded_and_a_place_is_free_again_when_a_client_leaves(server):
+    with contextlib.ExitStack() as stack:
+        for _ in range(MAX_STREAMS):
+            stream = httpx.stream("GET", server.url + "/live/stream?hz=1", timeout=20, trust_env=False)
+            assert stack.enter_context(stream).status_code == 200
+        refused = server.http.get("/live/stream")
+        assert refused.status_code == 503
+        assert "live streams are in use" in refused.json()["error"]["message"]
+        assert server.http.get("/live").status_code == 200
+        assert server.complete(n_predict=2)["tokens_predicted"] == 2
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        with httpx.stream("GET", server.url + "/live/stream", timeout=20, trust_env=False) as again:
+            if again.status_code == 200:
+                return
+        time.sleep(0.1)
+    pytest.fail("no place became free")
+
+
+def test_a_stop_ends_open_streams_in_order_and_quickly(start_server):
+    with start_server("-c", "512", "-np", "1") as server:
+        lines: list[str] = []
+        is_open = threading.Event()
+
+        def read() -> None:
+            with httpx.stream("GET", server.url + "/live/stream?hz=1", timeout=20, trust_env=False) as response:
+                for line in response.iter_lines():
+                    lines.append(line)
+                    is_open.set()
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        assert is_open.wait(10)
+        begun = time.monotonic()
+        server.process.send_signal(signal.SIGINT)
+        server.process.wait(10)
+        took_s = time.monotonic() - begun
+        reading.join(5)
+    assert took_s < 5
+    assert "event: end" in lines
