@@ -1,4 +1,4 @@
-"""Registers a device that computes like the CPU but says it lacks some ops for our cache types, and makes a context on it.
+"""Makes a context on a device that computes like the CPU but says it lacks some ops for our cache types.
 
 Arguments: model, op names that are lacking (comma-separated, or -), K type, V type, flash attention on | off | auto.
 """
@@ -29,8 +29,11 @@ for function in (base.ggml_backend_cpu_buffer_type, cpu.ggml_backend_cpu_init, c
 class Props(ctypes.Structure):
     """struct ggml_backend_dev_props"""
 
-    _fields_ = (("name", ctypes.c_char_p), ("description", ctypes.c_char_p), ("free", ctypes.c_size_t),
-                ("total", ctypes.c_size_t), ("type", ctypes.c_int), ("id", ctypes.c_char_p), ("caps", ctypes.c_bool * 5))  # fmt: skip
+    _fields_ = (
+        *((name, ctypes.c_char_p) for name in ("name", "description")),
+        *((name, ctypes.c_size_t) for name in ("free", "total")),
+        *(("type", ctypes.c_int), ("id", ctypes.c_char_p), ("caps", ctypes.c_bool * 5)),
+    )
 
 
 METHODS = {

@@ -1,4 +1,4 @@
-"""`import llama_cpp`: our cache types by name, with the numbers of the library that was built, and a context made with them."""
+"""`import llama_cpp`: our cache types by name, with the numbers of the built library, and a context made with them."""
 
 from __future__ import annotations
 

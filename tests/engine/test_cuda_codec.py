@@ -1,4 +1,4 @@
-"""The CUDA code of the cache types, compiled by the plain C++ compiler and run with emulated warps against libggml-base."""
+"""The CUDA code of the cache types, compiled by the plain C++ compiler and run in emulated warps, against libggml-base."""
 
 from __future__ import annotations
 
@@ -35,12 +35,10 @@ def test_device_code_has_the_bytes_and_values_of_the_reference(engine_dir, engin
         pytest.skip("no C++ compiler")
     ggml = ggml_sources()
     folders = [folder for folder in (engine_dir.parent / "lib", engine_dir) if list(folder.glob("libggml-base.*"))]
-    program = tmp_path / "test_kv_codec"
-    command = [
-        *(compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", str(HOST / "test_kv_codec.cpp"), "-o", str(program)),
-        *(f"-I{ggml / part}" for part in ("include", "src", "src/ggml-cuda")),
-        *(f"-L{folders[0]}", "-lggml-base", f"-Wl,-rpath,{folders[0]}"),
-    ]  # fmt: skip
+    source, program = HOST / "test_kv_codec.cpp", tmp_path / "test_kv_codec"
+    command = [compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program)]
+    command += [f"-I{ggml / part}" for part in ("include", "src", "src/ggml-cuda")]
+    command += [f"-L{folders[0]}", "-lggml-base", f"-Wl,-rpath,{folders[0]}"]
     compiled = subprocess.run(command, capture_output=True, text=True, check=False)
     assert compiled.returncode == 0, compiled.stderr
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=100, check=False)

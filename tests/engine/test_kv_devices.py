@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).with_name("make_context_on_device.py")
 
 
 def made(engine_dir: Path, model: Path, lacking: str, kv_k: str, kv_v: str, attention: str) -> str:
-    """What libllama says while a context is made on a device without these ops for our types; ends with `made` or `refused`."""
+    """What libllama says while a context is made on a device that lacks ops for our types; `made` or `refused` last."""
     if not (engine_dir.parent / "llama_cpp.py").exists():
         pytest.skip("the engine under test has no Python bindings")
     command = [sys.executable, str(SCRIPT), str(model), lacking, kv_k, kv_v, attention]
@@ -41,7 +41,9 @@ def test_a_device_that_cannot_store_the_type_is_named(engine_dir, engine_build_i
 def test_a_device_that_cannot_read_the_type_is_named(engine_dir, engine_build_info, starter_model, attention):
     said = made(engine_dir, starter_model, "FLASH_ATTN_EXT,MUL_MAT", "q8_0", "planar3_0", attention)
     assert said.rstrip().endswith("refused")
-    assert "FAKE0 has no attention over a q8_0 K and planar3_0 V cache with heads of 64 values; q8_0 and q4_0 work" in said
+    assert (
+        "FAKE0 has no attention over a q8_0 K and planar3_0 V cache with heads of 64 values; q8_0 and q4_0 work" in said
+    )
 
 
 def test_a_k_cache_without_flash_attention_needs_a_product_of_its_own(engine_dir, engine_build_info, starter_model):

@@ -148,7 +148,10 @@ WARNED = [
     ({"port": 80}, "port-privileged"),
     ({"engine": build(backends=("CPU", "CUDA")), "kv_k": "q8_0", "kv_v": "q4_0"}, "kv-may-run-on-cpu"),
     ({"engine": build(backends=("CPU", "CUDA")), "kv_k": "q5_1", "kv_v": "q5_1"}, "kv-may-run-on-cpu"),
-    ({"engine": build(TBQ4, PLANAR3, backends=("CPU", "CUDA")), "kv_k": "planar3_0", "kv_v": "tbq4_0"}, "kv-may-run-on-cpu"),
+    (
+        {"engine": build(TBQ4, PLANAR3, backends=("CPU", "CUDA")), "kv_k": "planar3_0", "kv_v": "tbq4_0"},
+        "kv-may-run-on-cpu",
+    ),
 ]
 
 

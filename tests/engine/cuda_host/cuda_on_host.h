@@ -7,12 +7,6 @@
 #define FP16_AVAILABLE
 #define WARP_SIZE 32
 
-#define __host__
-#define __device__
-#define __global__
-#define __forceinline__ inline
-#define __align__(n) alignas(n)
-
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -26,6 +20,12 @@
 #if defined(__SSE__)
 #include <immintrin.h>
 #endif
+
+#define __host__
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __align__(n) alignas(n)
 
 #define GGML_COMMON_DECL_CPP
 #include "ggml-common.h"
@@ -72,11 +72,8 @@ static inline int ggml_cuda_dp4a(int a, int b, int c) {
 }
 
 #if defined(__SSE__)
-static bool flushing = false;
-
 // From now on, or no longer, subnormal inputs and results count as zero.
 static inline void flush_subnormals(bool on) {
-    flushing = on;
     _mm_setcsr(on ? _mm_getcsr() | 0x8040 : _mm_getcsr() & ~0x8040);
 }
 
