@@ -1,4 +1,4 @@
-"""The CUDA code of the cache types, compiled by the plain C++ compiler and run in emulated warps, against libggml-base."""
+"""The CUDA code of the cache types, compiled by the plain C++ compiler and run in emulated warps."""
 
 from __future__ import annotations
 
