@@ -1,5 +1,5 @@
 # Two commands matter: `make run` and `make test`. Everything else is behind small scripts in packaging/.
-.PHONY: run test check fix bench bench-kv pictures lock setup help
+.PHONY: run test check fix bench bench-kv cuda-check pictures lock setup help
 
 run:    ## set everything up, then open the console (or serve headless without a display)
 	@packaging/run.sh
@@ -21,6 +21,9 @@ bench:  ## what the console costs, measured; run it on a machine at rest
 
 bench-kv: ## our engine against an unpatched build of the same source, by cache type and depth
 	@stock=$$(packaging/stock-engine.sh) && uv=$$(packaging/uv.sh) && "$$uv" run --quiet python packaging/bench/kv_speed.py "$$stock"
+
+cuda-check: ## compile our CUDA code for every architecture (needs nvcc, no GPU) and run its codecs on the host
+	@packaging/cuda-check.sh
 
 pictures: ## the README's pictures, from a real run
 	@uv=$$(packaging/setup.sh) && "$$uv" run --quiet python packaging/pictures.py

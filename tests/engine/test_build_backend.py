@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kvarn_engine import cuda, locations, pin, series, source_tree
+from kvarn_engine import bindings, cuda, locations, pin, series, source_tree
 
 BACKEND = Path(pin.__file__).parents[1]
 
@@ -162,3 +162,21 @@ def test_a_failed_build_repeats_its_last_lines_and_names_the_log(tmp_path):
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr == f"kvarn: compiling\nfrom a child\n(the whole log: {path})\n"
+
+
+def test_the_bindings_are_given_our_types_and_the_new_count(tmp_path):
+    header, python = tmp_path / "ggml.h", tmp_path / "llama_cpp.py"
+    header.write_text("GGML_TYPE_Q2_0 = 42,\n  GGML_TYPE_KVARN_NEW4_0 = 43, // ours\n  GGML_TYPE_COUNT   = 44,\n")
+    python.write_text("#     GGML_TYPE_COUNT   = 43,\nGGML_TYPE_Q2_0 = 42\nGGML_TYPE_COUNT = 43\nREST = 1\n")
+    bindings.name_our_types(python, header)
+    assert python.read_text() == (
+        "#     GGML_TYPE_COUNT   = 44,\nGGML_TYPE_Q2_0 = 42\n"
+        "GGML_TYPE_KVARN_NEW4_0 = 43\nGGML_TYPE_NEW4_0 = GGML_TYPE_KVARN_NEW4_0\nGGML_TYPE_COUNT = 44\nREST = 1\n"
+    )
+
+
+def test_bindings_that_look_otherwise_stop_the_build(tmp_path):
+    (tmp_path / "ggml.h").write_text("GGML_TYPE_COUNT = 43\n")
+    (tmp_path / "llama_cpp.py").write_text("GGML_TYPE_COUNT = 43\n")
+    with pytest.raises(pin.EngineBuildError, match=r"bindings\.py"):
+        bindings.name_our_types(tmp_path / "llama_cpp.py", tmp_path / "ggml.h")

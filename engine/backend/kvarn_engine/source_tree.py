@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import locations, pin, series
+from . import bindings, locations, pin, series
 
 # What we put over the sdist's own file of the same name.
 _REPLACED = ("CMakeLists.txt", "pyproject.toml")
@@ -41,10 +41,11 @@ def prepare(here: pin.Pin, archive: Path, patches: list[series.Patch]) -> Source
 
 
 def content_hash(here: pin.Pin, patches: list[series.Patch]) -> str:
-    """Hash of the sdist's hash, the overlay, the patches in order, and our build files."""
+    """Hash of the sdist's hash, the overlay, the patches in order, our build files, and what edits the bindings."""
     digest = hashlib.sha256(here.sha256.encode())
     parts = [(series.OVERLAY / path, path.as_posix()) for path in series.overlay_files()]
     parts += [(locations.ENGINE / name, name) for name in _REPLACED]
+    parts.append((Path(bindings.__file__), "bindings.py"))
     for path, name in parts:
         digest.update(f"\0{name}\0".encode() + path.read_bytes())
     for patch in patches:
@@ -60,6 +61,7 @@ def _make(tree: SourceTree, here: pin.Pin, archive: Path, patches: list[series.P
         series.add_overlay(source / here.llama_cpp)
         for patch in patches:
             series.apply_patch(source / here.llama_cpp, patch)
+        bindings.name_our_types(source / "llama_cpp" / "llama_cpp.py", source / here.llama_cpp / "ggml/include/ggml.h")
         for name in _REPLACED:
             shutil.copyfile(locations.ENGINE / name, source / name)
         tree.folder.mkdir()

@@ -1,6 +1,7 @@
 #include "kvarn-kv-rotation.h"
 
 #include "../ggml/src/kvarn-kv-types.h"
+#include "kvarn-kv-devices.h"
 #include "llama-hparams.h"
 #include "llama-impl.h"
 #include "llama-io.h"
@@ -114,8 +115,11 @@ std::string kvarn_fit_kv_types(const llama_model & model, llama_context_params &
     }
     const auto devices = cache_devices(model, params.offload_kqv);
 
-    const std::string problem = fit_type("K", params.type_k, heads_k, devices);
-    return problem.empty() ? fit_type("V", params.type_v, heads_v, devices) : problem;
+    std::string problem = fit_type("K", params.type_k, heads_k, devices);
+    if (problem.empty()) {
+        problem = fit_type("V", params.type_v, heads_v, devices);
+    }
+    return problem.empty() ? kvarn_attention_problem(model, params) : problem;
 }
 
 //

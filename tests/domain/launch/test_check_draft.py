@@ -148,6 +148,10 @@ WARNED = [
     ({"port": 80}, "port-privileged"),
     ({"engine": build(backends=("CPU", "CUDA")), "kv_k": "q8_0", "kv_v": "q4_0"}, "kv-may-run-on-cpu"),
     ({"engine": build(backends=("CPU", "CUDA")), "kv_k": "q5_1", "kv_v": "q5_1"}, "kv-may-run-on-cpu"),
+    (
+        {"engine": build(TBQ4, PLANAR3, backends=("CPU", "CUDA")), "kv_k": "planar3_0", "kv_v": "tbq4_0"},
+        "kv-may-run-on-cpu",
+    ),
 ]
 
 
@@ -169,6 +173,8 @@ ALLOWED = [
     {"host": "::1"},
     {"extra_args": ("--mlock", "--temp", "-1")},
     {"engine": build(backends=("CPU", "CUDA")), "kv_k": "q8_0", "kv_v": "q4_0", "gpu_layers": 0},
+    {"engine": build(TBQ4, PLANAR3, backends=("CPU", "CUDA")), "kv_k": "q8_0", "kv_v": "planar3_0"},
+    {"engine": build(TBQ4, PLANAR3, backends=("CPU", "CUDA")), "kv_k": "tbq4_0", "kv_v": "tbq4_0"},
     {"slots": 4, "kv_unified": False},
     {"context_tokens": 16384, "slots": 1, "model": LLAMA31_8B},
 ]

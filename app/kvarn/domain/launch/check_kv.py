@@ -14,6 +14,8 @@ from kvarn.domain.library.model_facts import ModelFacts
 
 _SLOW_ON_CUDA = frozenset({"q4_1", "q5_0", "q5_1", "iq4_nl"})
 """No fused CUDA attention in a standard build (ggml-org/llama.cpp#27109)."""
+_MIXED_ON_CUDA = frozenset({("q8_0", "tbq4_0"), ("q8_0", "planar3_0"), ("tbq4_0", "planar3_0")})
+"""Pairs of different types that our engine compiles an attention kernel for; only it offers these types at all."""
 
 
 def check_kv(facts: ModelFacts, settings: LaunchSettings, build: EngineBuild) -> Iterator[PlanProblem]:
@@ -98,7 +100,8 @@ def _other_type(head_size: int) -> str:
 
 def _cuda(settings: LaunchSettings, build: EngineBuild) -> Iterator[PlanProblem]:
     on_gpu = any("CUDA" in name.upper() for name in build.backends) and settings.gpu_layers != 0
-    unusual = settings.kv_k != settings.kv_v or settings.kv_k in _SLOW_ON_CUDA
+    mixed = settings.kv_k != settings.kv_v and (settings.kv_k, settings.kv_v) not in _MIXED_ON_CUDA
+    unusual = mixed or settings.kv_k in _SLOW_ON_CUDA
     if on_gpu and unusual:
         yield PlanProblem(
             code="kv-may-run-on-cpu",
