@@ -18,6 +18,8 @@ class EngineProps(msgspec.Struct, frozen=True, kw_only=True):
     kv_k: str | None = None
     kv_v: str | None = None
     kv_bytes: int | None = None
+    kv_pad: str | None = None
+    """`auto` or a number of cells, as in effect."""
     flash_attention: bool | None = None
     speculation: str | None = None
     vision: bool | None = None
@@ -39,11 +41,16 @@ def props_from_json(content: bytes) -> EngineProps:
         kv_k=_get(kvarn, "kv_k", str),
         kv_v=_get(kvarn, "kv_v", str),
         kv_bytes=_get(kvarn, "kv_bytes", int),
+        kv_pad=_pad(kvarn.get("kv_pad")),
         flash_attention=_get(kvarn, "flash_attention", bool),
         speculation=_get(_object(generation, "params"), "speculative.types", str),
         vision=_get(_object(raw, "modalities"), "vision", bool),
         kvarn=kvarn,
     )
+
+
+def _pad(value: Any) -> str | None:
+    return str(value) if value == "auto" or type(value) is int else None
 
 
 def _object(raw: dict[str, Any], name: str) -> dict[str, Any]:
