@@ -69,7 +69,7 @@ def options() -> argparse.ArgumentParser:
     p.add_argument("-ngl", "--n-gpu-layers", "--gpu-layers")
     p.add_argument("--spec-type", default="none")
     p.add_argument("--api-key-file")
-    for name in ("--threads", "--threads-batch", "--batch-size", "--ubatch-size", "--flash-attn", "--fit"):
+    for name in ("--threads", "--threads-batch", "--batch-size", "--ubatch-size", "--flash-attn", "--fit", "--kv-pad"):
         p.add_argument(name)
     for name in ("--cors-origins", "--log-colors", "--verbosity"):
         p.add_argument(name)

@@ -54,6 +54,9 @@ def launch_settings(
         str, _option("--speculation", text="Speculative decoding, e.g. draft-mtp (none).", metavar="KIND")
     ] = _DEFAULT.speculation,
     swa_full: Annotated[bool, _option("--swa-full", text="Keep the full context in sliding-window layers.")] = False,
+    kv_pad: Annotated[
+        str, _option("--kv-pad", text="Cells attended are rounded up to N; auto grows with the text.", metavar="auto|N")
+    ] = "auto",
     no_mmproj: Annotated[bool, _option("--no-mmproj", text="Leave out the image or audio projector.")] = False,
     engine_arg: Annotated[
         list[str] | None,
@@ -75,6 +78,7 @@ def launch_settings(
         ubatch_tokens=ubatch,
         speculation=speculation,
         swa_full=swa_full,
+        kv_pad=_kv_pad(kv_pad),
         use_mmproj=not no_mmproj,
         extra_args=tuple(engine_arg or ()),
     )
@@ -87,6 +91,12 @@ def _kv_types(kv: str, kv_k: str, kv_v: str) -> tuple[str, str]:
     if "/" in kv and not (both_k and both_v):
         raise typer.BadParameter("write K and V as `q8_0/q4_0`", param_hint="--kv")
     return kv_k or both_k or _DEFAULT.kv_k, kv_v or both_v or both_k or _DEFAULT.kv_v
+
+
+def _kv_pad(text: str) -> int | None:
+    if text != "auto" and not text.isdecimal():
+        raise typer.BadParameter("give `auto` or a number of cells", param_hint="--kv-pad")
+    return None if text == "auto" else int(text)
 
 
 def takes_launch_settings(command: Callable[..., None]) -> Callable[..., None]:

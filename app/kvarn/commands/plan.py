@@ -140,6 +140,7 @@ def forecast_document(forecast: Forecast) -> dict[str, Any]:
         "context_total": asked_tokens(settings),
         "slots": settings.slots,
         "kv_unified": settings.kv_unified,
+        "kv_pad": "auto" if settings.kv_pad is None else settings.kv_pad,
         **sizes,
         "total_bytes": budget.total_bytes,
         "free_bytes": budget.free_bytes,

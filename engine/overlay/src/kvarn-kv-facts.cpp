@@ -8,6 +8,8 @@
 #include "llama-memory-hybrid-iswa.h"
 #include "llama-memory-recurrent.h"
 
+#include <algorithm>
+
 static double bits_of(ggml_type type) {
     return 8.0*ggml_type_size(type)/ggml_blck_size(type);
 }
@@ -65,6 +67,7 @@ struct kvarn_kv_probe {
         facts.v_bits   = bits_of(kv.type_v());
         facts.k_bytes += kv.size_k_bytes();
         facts.v_bytes += kv.size_v_bytes();
+        facts.kv_pad   = std::max<int32_t>(facts.kv_pad, std::min<uint32_t>(kv.kv_pad.pad, kv.get_size()));
     }
 
     static void add(kvarn_kv_facts & facts, const llama_memory_recurrent & rs) {
@@ -82,6 +85,7 @@ kvarn_kv_facts kvarn_kv_facts_get(const llama_context * ctx) {
     kvarn_kv_facts facts;
     facts.flash_attn = cparams.flash_attn;
     facts.kv_unified = cparams.kv_unified;
+    facts.kv_pad_asked = cparams.kv_pad;
     facts.n_ctx      = llama_n_ctx(ctx);
     facts.n_ctx_seq  = llama_n_ctx_seq(ctx);
     facts.n_ubatch   = llama_n_ubatch(ctx);

@@ -21,6 +21,8 @@ struct kvarn_kv_facts {
     size_t v_bytes         = 0;
     size_t recurrent_bytes = 0;
 
+    int32_t  kv_pad_asked = 0;   // as llama_context_params::kv_pad
+    int32_t  kv_pad     = -1;    // as it is in effect: no more than the cells there are; -1 without an attention cache known here
     bool     flash_attn = false; // as decided, not as asked
     bool     kv_unified = false;
     uint32_t n_ctx      = 0;     // cells over all sequences

@@ -13,8 +13,8 @@ ALL = frozenset(
     re.findall(
         r"\S+",
         """--model --mmproj --offline --alias --host --port --cors-origins --api-key-file --ctx-size --parallel
-        --kv-unified --no-kv-unified --cache-type-k --cache-type-v --flash-attn --swa-full --batch-size --ubatch-size
-        --threads --gpu-layers --spec-type --metrics --slots --log-colors --no-ui --no-webui""",
+        --kv-unified --no-kv-unified --cache-type-k --cache-type-v --flash-attn --swa-full --kv-pad --batch-size
+        --ubatch-size --threads --gpu-layers --spec-type --metrics --slots --log-colors --no-ui --no-webui""",
     )
 )
 
@@ -47,6 +47,7 @@ def test_the_whole_command_of_a_plan_with_everything_set() -> None:
         ubatch_tokens=256,
         speculation="draft-mtp",
         swa_full=True,
+        kv_pad=1024,
         port=5900,
         extra_args=("--seed", "7"),
     )
@@ -55,9 +56,9 @@ def test_the_whole_command_of_a_plan_with_everything_set() -> None:
     assert " ".join(command.argv) == (
         "/opt/engine/llama-server --model /models/a b.gguf --mmproj /models/mmproj.gguf --offline --alias tiny"
         " --host 127.0.0.1 --port 5900 --cors-origins localhost --api-key-file /state/key --ctx-size 12288 --parallel 3"
-        " --no-kv-unified --cache-type-k q8_0 --cache-type-v q4_0 --flash-attn on --swa-full --batch-size 1024"
-        " --ubatch-size 256 --threads 6 --gpu-layers 20 --spec-type draft-mtp --metrics --slots --log-colors off"
-        " --no-ui --seed 7"
+        " --no-kv-unified --cache-type-k q8_0 --cache-type-v q4_0 --flash-attn on --swa-full --kv-pad 1024"
+        " --batch-size 1024 --ubatch-size 256 --threads 6 --gpu-layers 20 --spec-type draft-mtp --metrics --slots"
+        " --log-colors off --no-ui --seed 7"
     )
     assert "/models/a b.gguf" in command.argv
 
@@ -65,6 +66,13 @@ def test_the_whole_command_of_a_plan_with_everything_set() -> None:
 def test_what_is_left_to_the_engine_is_not_on_the_command_line() -> None:
     argv = plan_to_command(plan(use_mmproj=False), build(), None).argv
     assert not {"--mmproj", "--threads", "--gpu-layers", "--spec-type", "--swa-full", "--api-key-file"} & set(argv)
+
+
+def test_the_padding_grows_unless_told_and_is_left_out_for_an_engine_without_it() -> None:
+    argv = plan_to_command(plan(), build(), None).argv
+    assert argv[argv.index("--kv-pad") + 1] == "auto"
+    older = build(flags=frozenset({"--batch-size"}))
+    assert "--kv-pad" not in plan_to_command(plan(kv_pad=4096), older, None).argv
 
 
 def test_slots_that_share_one_pool_ask_for_the_pool_itself() -> None:

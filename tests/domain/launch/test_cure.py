@@ -69,6 +69,7 @@ def only_problem(draft: LaunchDraft) -> PlanProblem:
         ({"context_tokens": -1}, "Use 8,192 tokens", {"context_tokens": 8192}),
         ({"context_tokens": 16384}, "Use 8,192 tokens", {"context_tokens": 8192}),
         ({"ubatch_tokens": 4096}, "Use a batch of 4,096", {"batch_tokens": 4096}),
+        ({"kv_pad": 300}, "Let it grow with the text", {"kv_pad": None}),
         ({"gpu_layers": 12}, "Let the engine decide", {"gpu_layers": None}),
         ({"speculation": "draft-mtp"}, "Switch speculation off", {"speculation": "none"}),
         ({"port": 0}, "Use port 5827", {"port": 5827}),

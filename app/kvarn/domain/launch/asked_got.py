@@ -34,6 +34,7 @@ def asked_got(plan: LaunchPlan, props: EngineProps, budget: MemoryBudget | None)
         _compare("V type", s.kv_v, props.kv_v),
         _compare("KV cache bytes", budget.of(MemoryKind.KV) if budget and not budget.unknown else None, props.kv_bytes),
         _compare("Micro-batch tokens", s.ubatch_tokens, props.ubatch_tokens),
+        _compare("Cache padding", "auto" if s.kv_pad is None else str(s.kv_pad), props.kv_pad),
         _flash_attention(s.flash_attention, props.flash_attention),
         _compare("Speculation", s.speculation, props.speculation),
         _compare("Image input", _yes(vision), _yes(props.vision)),

@@ -14,6 +14,9 @@ MAX_CONTEXT_TOKENS = 1 << 24
 MAX_SLOTS = 256
 """LLAMA_MAX_SEQ of the pinned base."""
 _MAX_BATCH = 1 << 17
+KV_PAD_STEP = 256
+MAX_KV_PAD = 1 << 15
+"""Bounds of the engine's `--kv-pad`, in cells."""
 _MAX_THREADS = 1024
 _MAX_LAYERS = 9999
 
@@ -25,6 +28,7 @@ def check_numbers(facts: ModelFacts, settings: LaunchSettings, build: EngineBuil
         _bounded("slots", "slots", settings.slots, MAX_SLOTS, "slots"),
         _bounded("batch", "batch_tokens", settings.batch_tokens, _MAX_BATCH, "tokens"),
         _bounded("micro-batch", "ubatch_tokens", settings.ubatch_tokens, _MAX_BATCH, "tokens"),
+        _bounded("cache padding", "kv_pad", settings.kv_pad, MAX_KV_PAD, "cells", low=KV_PAD_STEP),
         _bounded("number of threads", "threads", settings.threads, _MAX_THREADS, "threads"),
         _bounded("number of GPU layers", "gpu_layers", settings.gpu_layers, _MAX_LAYERS, "layers", low=0),
     ]
@@ -33,6 +37,7 @@ def check_numbers(facts: ModelFacts, settings: LaunchSettings, build: EngineBuil
     if not broken:
         yield from _context(facts, settings)
         yield from _batches(settings)
+        yield from _padding(settings)
         yield from _gpu(settings, build)
 
 
@@ -102,6 +107,17 @@ def _batches(settings: LaunchSettings) -> Iterator[PlanProblem]:
             remedy="Make the batch at least as large as the micro-batch.",
             severity=Severity.WARNS,
             field="ubatch_tokens",
+        )
+
+
+def _padding(settings: LaunchSettings) -> Iterator[PlanProblem]:
+    pad = settings.kv_pad
+    if pad is not None and pad % KV_PAD_STEP:
+        yield PlanProblem(
+            code="kv-pad-not-a-multiple",
+            message=f"A cache padding of {pad:,} is not possible; the engine works in steps of {KV_PAD_STEP} cells.",
+            remedy=f"Choose auto, or {pad // KV_PAD_STEP * KV_PAD_STEP:,} cells.",
+            field="kv_pad",
         )
 
 

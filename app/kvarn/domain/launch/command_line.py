@@ -90,6 +90,7 @@ def _context(plan: LaunchPlan) -> list[Words]:
     words += [("--cache-type-k", s.kv_k), ("--cache-type-v", s.kv_v), ("--flash-attn", s.flash_attention.value)]
     if s.swa_full:
         words.append(("--swa-full",))
+    words.append(("--kv-pad", "auto" if s.kv_pad is None else str(s.kv_pad)))
     return words
 
 

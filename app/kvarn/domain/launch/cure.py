@@ -133,6 +133,7 @@ _FALLBACKS: dict[str, tuple[str, object]] = {
     "threads": ("Let the engine decide", None),
     "gpu_layers": ("Let the engine decide", None),
     "slots": ("Use one slot", 1),
+    "kv_pad": ("Let it grow with the text", None),
     "kv_unified": ("Give each slot its own context", False),
     "batch_tokens": ("Use the usual batch", LaunchSettings().batch_tokens),
     "ubatch_tokens": ("Use the usual micro-batch", LaunchSettings().ubatch_tokens),

@@ -21,6 +21,8 @@ class EngineProps(msgspec.Struct, frozen=True, kw_only=True):
     recurrent_bytes: int | None = None
     """State of recurrent layers, all slots; 0 for a model without any."""
     ubatch_tokens: int | None = None
+    kv_pad: str | None = None
+    """`auto` or a number of cells, as in effect."""
     flash_attention: bool | None = None
     speculation: str | None = None
     vision: bool | None = None
@@ -44,11 +46,16 @@ def props_from_json(content: bytes) -> EngineProps:
         kv_bytes=_get(kvarn, "kv_bytes", int),
         recurrent_bytes=_get(kvarn, "recurrent_bytes", int),
         ubatch_tokens=_get(kvarn, "ubatch_tokens", int),
+        kv_pad=_pad(kvarn.get("kv_pad")),
         flash_attention=_get(kvarn, "flash_attention", bool),
         speculation=_get(_object(generation, "params"), "speculative.types", str),
         vision=_get(_object(raw, "modalities"), "vision", bool),
         kvarn=kvarn,
     )
+
+
+def _pad(value: Any) -> str | None:
+    return str(value) if value == "auto" or type(value) is int else None
 
 
 def _object(raw: dict[str, Any], name: str) -> dict[str, Any]:

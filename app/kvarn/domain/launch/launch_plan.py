@@ -64,6 +64,8 @@ class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
     speculation: str = "none"
     """A value of `--spec-type` the engine lists, or `none`."""
     swa_full: bool = False
+    kv_pad: int | None = None
+    """Cells attended are rounded up to a multiple of it; None lets the step grow with the text."""
     use_mmproj: bool = True
     port: int = DEFAULT_PORT
     host: str = LOOPBACK

@@ -32,6 +32,7 @@ FIELDS: dict[str, Field] = {
     "ubatch_tokens": Field("Micro-batch", "--ubatch-size", "Tokens in one compute step; larger needs more memory."),
     "speculation": Field("Speculation", "--spec-type", "Guess several tokens ahead and check them in one step."),
     "swa_full": Field("Full window cache", "--swa-full", "Keep the whole context in sliding-window layers too."),
+    "kv_pad": Field("Cache padding", "--kv-pad", "Larger steps mean fewer graph rebuilds; auto grows with the text."),
     "use_mmproj": Field("Projector", "--mmproj", "Load the image or audio projector found beside the model."),
     "port": Field("Port", "--port", "Where clients find the endpoint."),
     "host": Field("Reachable from", "--host", "This computer only, or the local network, which needs an API key."),
@@ -50,7 +51,7 @@ def value_text(field: str, value: Any) -> str:
         return "on" if value else "off"
     if isinstance(value, tuple):
         return " ".join(value) or "none"
-    if field in {"context_tokens", "batch_tokens", "ubatch_tokens"}:
+    if field in {"context_tokens", "batch_tokens", "ubatch_tokens", "kv_pad"}:
         return count_text(value)
     return str(value) or "none"
 

@@ -7,6 +7,7 @@ import shlex
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QLineEdit, QToolButton, QVBoxLayout, QWidget
 
+from kvarn.domain.launch.check_numbers import KV_PAD_STEP, MAX_KV_PAD
 from kvarn.domain.launch.launch_plan import LOOPBACK
 from kvarn.viewmodels.launch.fields import FIELDS
 from kvarn.viewmodels.launch.launch_vm import LaunchVm
@@ -33,13 +34,13 @@ class AdvancedFold(QWidget):
         self.threads = NumberBox(1, 4096, auto=True)
         self.batch = NumberBox(1, _MOST, 256)
         self.ubatch = NumberBox(1, _MOST, 64)
+        self.kv_pad = NumberBox(KV_PAD_STEP, MAX_KV_PAD, KV_PAD_STEP, auto=True)
         self.port = NumberBox(1, 65535, grouped=False)
         self.extra = QLineEdit()
         self.extra.setPlaceholderText("--flag value …")
         self.alias = QLineEdit()
         self.switches = {name: _switch(name) for name in ("kv_unified", "swa_full", "use_mmproj", "lan")}
-        numbers = (("threads", self.threads), ("batch_tokens", self.batch), ("ubatch_tokens", self.ubatch))
-        self.boxes = {name: FieldBox(name, box) for name, box in (*numbers, ("port", self.port))}
+        self.boxes = {name: FieldBox(name, box) for name, box in self._numbers()}
         self.boxes |= {name: FieldBox(name, edit, show_flag=True) for name, edit in self._texts()}
         self.boxes |= {
             "host" if name == "lan" else name: FieldBox("host" if name == "lan" else name, box, show_flag=True)
@@ -55,6 +56,7 @@ class AdvancedFold(QWidget):
             (self.threads, settings.threads),
             (self.batch, settings.batch_tokens),
             (self.ubatch, settings.ubatch_tokens),
+            (self.kv_pad, settings.kv_pad),
             (self.port, settings.port),
         ):
             box.show_number(value)
@@ -64,7 +66,7 @@ class AdvancedFold(QWidget):
         for name in ("kv_unified", "swa_full", "use_mmproj"):
             self.switches[name].setChecked(getattr(settings, name))
         self.switches["lan"].setChecked(settings.host != LOOPBACK)
-        for name in ("kv_unified", "swa_full", "threads", "batch_tokens", "ubatch_tokens"):
+        for name in ("kv_unified", "swa_full", "threads", "batch_tokens", "ubatch_tokens", "kv_pad"):
             missing = build is not None and not build.offers(FIELDS[name].flag)
             self.boxes[name].set_reason("not in this engine build" if missing else "")
         self.boxes["use_mmproj"].set_reason("" if model and model.mmproj else "this model has no projector beside it")
@@ -77,6 +79,10 @@ class AdvancedFold(QWidget):
         elif not has_problem and self._opened_for_problem:
             self.toggle.setChecked(False)
 
+    def _numbers(self) -> tuple[tuple[str, NumberBox], ...]:
+        batches = (("batch_tokens", self.batch), ("ubatch_tokens", self.ubatch))
+        return (("threads", self.threads), *batches, ("kv_pad", self.kv_pad), ("port", self.port))
+
     def _texts(self) -> tuple[tuple[str, QLineEdit], ...]:
         return (("alias", self.alias), ("extra_args", self.extra))
 
@@ -87,7 +93,7 @@ class AdvancedFold(QWidget):
         body.setSpacing(S)
         for left, right in (("threads", "port"), ("batch_tokens", "ubatch_tokens")):
             body.addLayout(field_pair(self.boxes[left], self.boxes[right]))
-        for name in ("kv_unified", "swa_full", "use_mmproj", "host", "alias", "extra_args"):
+        for name in ("kv_pad", "kv_unified", "swa_full", "use_mmproj", "host", "alias", "extra_args"):
             body.addWidget(self.boxes[name])
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -102,6 +108,7 @@ class AdvancedFold(QWidget):
         self.threads.valueChanged.connect(lambda: vm.edit(threads=self.threads.number()))
         self.batch.valueChanged.connect(lambda n: vm.edit(batch_tokens=n))
         self.ubatch.valueChanged.connect(lambda n: vm.edit(ubatch_tokens=n))
+        self.kv_pad.valueChanged.connect(lambda: vm.edit(kv_pad=self.kv_pad.number()))
         self.port.valueChanged.connect(lambda n: vm.edit(port=n))
         self.alias.editingFinished.connect(lambda: vm.edit(alias=self.alias.text().strip()))
         self.extra.editingFinished.connect(lambda: vm.edit(extra_args=_words(self.extra.text())))

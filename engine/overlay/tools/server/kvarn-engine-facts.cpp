@@ -1,6 +1,12 @@
 #include "kvarn-engine-facts.h"
 
 #include "../../src/kvarn-kv-facts.h"
+#include "../../src/kvarn-kv-pad.h"
+
+// `auto`, or the step in cells
+static json pad_of(int32_t pad) {
+    return pad < 0 ? json(nullptr) : pad == KVARN_KV_PAD_AUTO ? json("auto") : json(std::max(pad, (int32_t) KVARN_KV_PAD_STEP));
+}
 
 static json memory_of(const llama_context * ctx) {
     const kvarn_kv_facts facts = kvarn_kv_facts_get(ctx);
@@ -18,6 +24,8 @@ static json memory_of(const llama_context * ctx) {
         { "recurrent_bytes",  facts.recurrent_bytes },
         { "flash_attention",  facts.flash_attn },
         { "kv_unified",       facts.kv_unified },
+        { "kv_pad_asked",     pad_of(facts.kv_pad_asked) },
+        { "kv_pad",           pad_of(facts.kv_pad) },
         { "context_tokens",   facts.n_ctx },
         { "context_per_slot", facts.n_ctx_seq },
         { "ubatch_tokens",    facts.n_ubatch },

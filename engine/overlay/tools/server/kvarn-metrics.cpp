@@ -1,5 +1,6 @@
 #include "kvarn-metrics.h"
 
+#include "kvarn-graph-report.h"
 #include "kvarn-live-json.h"
 
 #include "../../src/kvarn-graph-stats.h"
@@ -28,6 +29,8 @@ std::string kvarn_metrics_text() {
     for (int i = 0; i < KVARN_GRAPH_REASON_COUNT; ++i) {
         out << "kvarn:graph_rebuild_total{reason=\"" << kvarn_graph_reason_name(i) << "\"} " << stats.n_rebuilt[i] << "\n";
     }
+
+    out << kvarn_device_graphs_text(kvarn_device_graphs_get());
 
     return out.str() + kvarn_live_metrics_text();
 }
