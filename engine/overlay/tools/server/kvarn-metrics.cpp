@@ -2,6 +2,8 @@
 
 #include "../../src/kvarn-graph-stats.h"
 
+#include "kvarn-checkpoint-metrics.h"
+
 #include <sstream>
 
 std::string kvarn_metrics_text() {
@@ -26,6 +28,8 @@ std::string kvarn_metrics_text() {
     for (int i = 0; i < KVARN_GRAPH_REASON_COUNT; ++i) {
         out << "kvarn:graph_rebuild_total{reason=\"" << kvarn_graph_reason_name(i) << "\"} " << stats.n_rebuilt[i] << "\n";
     }
+
+    out << kvarn_checkpoint_metrics_text();
 
     return out.str();
 }
