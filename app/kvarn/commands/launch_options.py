@@ -54,6 +54,14 @@ def launch_settings(
         str, _option("--speculation", text="Speculative decoding, e.g. draft-mtp (none).", metavar="KIND")
     ] = _DEFAULT.speculation,
     swa_full: Annotated[bool, _option("--swa-full", text="Keep the full context in sliding-window layers.")] = False,
+    ctx_checkpoints_mib: Annotated[
+        int | None,
+        _option(
+            "--ctx-checkpoints-mib",
+            text="RAM all context checkpoints may take, 0 for none; the engine decides when left out.",
+            metavar="N",
+        ),
+    ] = None,
     no_mmproj: Annotated[bool, _option("--no-mmproj", text="Leave out the image or audio projector.")] = False,
     engine_arg: Annotated[
         list[str] | None,
@@ -75,6 +83,7 @@ def launch_settings(
         ubatch_tokens=ubatch,
         speculation=speculation,
         swa_full=swa_full,
+        checkpoints_mib=ctx_checkpoints_mib,
         use_mmproj=not no_mmproj,
         extra_args=tuple(engine_arg or ()),
     )

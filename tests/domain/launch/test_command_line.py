@@ -14,6 +14,7 @@ ALL = frozenset(
         r"\S+",
         """--model --mmproj --offline --alias --host --port --cors-origins --api-key-file --ctx-size --parallel
         --kv-unified --no-kv-unified --cache-type-k --cache-type-v --flash-attn --swa-full --batch-size --ubatch-size
+        --ctx-checkpoints-mib
         --threads --gpu-layers --spec-type --metrics --slots --log-colors --no-ui --no-webui""",
     )
 )
@@ -47,6 +48,7 @@ def test_the_whole_command_of_a_plan_with_everything_set() -> None:
         ubatch_tokens=256,
         speculation="draft-mtp",
         swa_full=True,
+        checkpoints_mib=512,
         port=5900,
         extra_args=("--seed", "7"),
     )
@@ -55,7 +57,8 @@ def test_the_whole_command_of_a_plan_with_everything_set() -> None:
     assert " ".join(command.argv) == (
         "/opt/engine/llama-server --model /models/a b.gguf --mmproj /models/mmproj.gguf --offline --alias tiny"
         " --host 127.0.0.1 --port 5900 --cors-origins localhost --api-key-file /state/key --ctx-size 12288 --parallel 3"
-        " --no-kv-unified --cache-type-k q8_0 --cache-type-v q4_0 --flash-attn on --swa-full --batch-size 1024"
+        " --no-kv-unified --cache-type-k q8_0 --cache-type-v q4_0 --flash-attn on --swa-full"
+        " --ctx-checkpoints-mib 512 --batch-size 1024"
         " --ubatch-size 256 --threads 6 --gpu-layers 20 --spec-type draft-mtp --metrics --slots --log-colors off"
         " --no-ui --seed 7"
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from kvarn.domain.launch.checkpoint_bytes import OPTION as CHECKPOINTS_OPTION
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.launch_plan import LaunchPlan, LaunchSettings
 
@@ -90,6 +91,8 @@ def _context(plan: LaunchPlan) -> list[Words]:
     words += [("--cache-type-k", s.kv_k), ("--cache-type-v", s.kv_v), ("--flash-attn", s.flash_attention.value)]
     if s.swa_full:
         words.append(("--swa-full",))
+    if s.checkpoints_mib is not None:
+        words.append((CHECKPOINTS_OPTION, str(s.checkpoints_mib)))
     return words
 
 

@@ -38,6 +38,7 @@ OWN_FIELDS: dict[str, str] = {
     "--ubatch-size": "ubatch_tokens",
     "--spec-type": "speculation",
     "--swa-full": "swa_full",
+    "--ctx-checkpoints-mib": "checkpoints_mib",
     "-mm": "use_mmproj",
     "--mmproj": "use_mmproj",
     "--no-mmproj": "use_mmproj",

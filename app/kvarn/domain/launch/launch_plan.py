@@ -64,6 +64,8 @@ class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
     speculation: str = "none"
     """A value of `--spec-type` the engine lists, or `none`."""
     swa_full: bool = False
+    checkpoints_mib: int | None = None
+    """RAM of all context checkpoints in MiB, 0 for none; None lets the engine decide."""
     use_mmproj: bool = True
     port: int = DEFAULT_PORT
     host: str = LOOPBACK

@@ -32,6 +32,7 @@ FIELDS: dict[str, Field] = {
     "ubatch_tokens": Field("Micro-batch", "--ubatch-size", "Tokens in one compute step; larger needs more memory."),
     "speculation": Field("Speculation", "--spec-type", "Guess several tokens ahead and check them in one step."),
     "swa_full": Field("Full window cache", "--swa-full", "Keep the whole context in sliding-window layers too."),
+    "checkpoints_mib": Field("Checkpoints", "--ctx-checkpoints-mib", "RAM for undoing turns of a hybrid model."),
     "use_mmproj": Field("Projector", "--mmproj", "Load the image or audio projector found beside the model."),
     "port": Field("Port", "--port", "Where clients find the endpoint."),
     "host": Field("Reachable from", "--host", "This computer only, or the local network, which needs an API key."),
