@@ -76,11 +76,6 @@ struct kvarn_host_copier::chunk {
     uint8_t * base() { return (uint8_t *) ggml_backend_buffer_get_base(buffer.get()); }
 };
 
-struct kvarn_host_copier::job {
-    chunk * from;
-    std::shared_ptr<kvarn_state_bytes> to;
-};
-
 kvarn_host_copier::kvarn_host_copier(size_t chunk_bytes, bool stage_all) : chunk_bytes(chunk_bytes), stage_all(stage_all) {
     for (int i = 0; i < N_CHUNKS; ++i) {
         chunks.push_back(std::make_unique<chunk>());

@@ -89,7 +89,10 @@ public:
 
 private:
     struct chunk;
-    struct job;
+    struct job {
+        chunk * from;
+        std::shared_ptr<kvarn_state_bytes> to;
+    };
 
     ggml_backend_buffer_type_t staging_type(ggml_backend_t backend, const ggml_tensor * tensor) const;
 

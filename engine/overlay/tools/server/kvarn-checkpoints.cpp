@@ -29,6 +29,7 @@ void kvarn_checkpoints_begin(common_params & params) {
     if (budget == 0) {
         params.n_ctx_checkpoints = 0;
     }
+    kvarn_state_release(); // pinned for the model before this one
     kvarn_checkpoint_counters().budget_bytes = params.n_ctx_checkpoints > 0 ? budget : 0;
 
     SRV_TRC("context checkpoints may take %.1f MiB\n", kvarn_checkpoint_counters().budget_bytes/double(MIB));
