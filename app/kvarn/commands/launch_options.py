@@ -57,6 +57,14 @@ def launch_settings(
     kv_pad: Annotated[
         str, _option("--kv-pad", text="Cells attended are rounded up to N; auto grows with the text.", metavar="auto|N")
     ] = "auto",
+    ctx_checkpoints_mib: Annotated[
+        int | None,
+        _option(
+            "--ctx-checkpoints-mib",
+            text="RAM all context checkpoints may take, 0 for none; the engine decides when left out.",
+            metavar="N",
+        ),
+    ] = None,
     no_mmproj: Annotated[bool, _option("--no-mmproj", text="Leave out the image or audio projector.")] = False,
     engine_arg: Annotated[
         list[str] | None,
@@ -79,6 +87,7 @@ def launch_settings(
         speculation=speculation,
         swa_full=swa_full,
         kv_pad=_kv_pad(kv_pad),
+        checkpoints_mib=ctx_checkpoints_mib,
         use_mmproj=not no_mmproj,
         extra_args=tuple(engine_arg or ()),
     )

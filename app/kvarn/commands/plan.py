@@ -27,6 +27,7 @@ from kvarn.services.launch.engine_locator import locate_engine
 from kvarn.services.launch.free_memory import free_memory_bytes
 from kvarn.services.library.catalog import scan_now
 from kvarn.services.library.find_model import find_model
+from kvarn.services.machine_facts import read_machine_facts
 from kvarn.services.settings_store import SettingsStore
 
 NO_SPEED = "no run on this machine to predict from yet"
@@ -83,7 +84,10 @@ def _forecast(
         budget = MemoryBudget(parts=(), free_bytes=free_bytes, unknown=unknown)
         speeds: list[SpeedRange | None] = [None, None]
     else:
-        budget = estimate_budget(entry, settings, kv_k, kv_v, free_bytes=free_bytes, compute_bytes=compute_bytes)
+        ram_bytes = read_machine_facts().ram_bytes
+        budget = estimate_budget(
+            entry, settings, kv_k, kv_v, free_bytes=free_bytes, compute_bytes=compute_bytes, ram_bytes=ram_bytes
+        )
         too_large = fit_problem(budget, entry, settings, kv_k, kv_v)
         trouble = (*trouble, too_large) if too_large else trouble
         depths = (0, settings.context_tokens)
@@ -142,6 +146,7 @@ def forecast_document(forecast: Forecast) -> dict[str, Any]:
         "kv_unified": settings.kv_unified,
         "kv_pad": "auto" if settings.kv_pad is None else settings.kv_pad,
         **sizes,
+        "checkpoints_bytes": None if budget.unknown else budget.checkpoint_bytes,
         "total_bytes": budget.total_bytes,
         "free_bytes": budget.free_bytes,
         "fits": budget.fits,
@@ -171,6 +176,9 @@ def _lines(forecast: Forecast) -> list[str]:
         rows.append(("total", budget.total_bytes or 0, "about "))
         lines += [f"  {label:<44}{about + bytes_text(size):>18}" for label, size, about in rows]
         lines.append(f"  {'free':<44}{bytes_text(budget.free_bytes):>18}   {_verdict(budget)}")
+        if budget.checkpoint_bytes:
+            most = f"up to {bytes_text(budget.checkpoint_bytes)}"
+            lines.append(f"  {'context checkpoints, in RAM, while serving':<44}{most:>18}")
     lines.append(f"  {'decode, empty context':<44}{_speed_text(forecast.speed_empty)}")
     if forecast.speed_full:
         lines.append(f"  {'decode, full context':<44}{_speed_text(forecast.speed_full)}")

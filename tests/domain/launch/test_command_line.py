@@ -13,8 +13,9 @@ ALL = frozenset(
     re.findall(
         r"\S+",
         """--model --mmproj --offline --alias --host --port --cors-origins --api-key-file --ctx-size --parallel
-        --kv-unified --no-kv-unified --cache-type-k --cache-type-v --flash-attn --swa-full --kv-pad --batch-size
-        --ubatch-size --threads --gpu-layers --spec-type --metrics --slots --log-colors --no-ui --no-webui""",
+        --kv-unified --no-kv-unified --cache-type-k --cache-type-v --flash-attn --swa-full --kv-pad
+        --ctx-checkpoints-mib --batch-size --ubatch-size --threads --gpu-layers --spec-type --metrics --slots
+        --log-colors --no-ui --no-webui""",
     )
 )
 
@@ -48,6 +49,7 @@ def test_the_whole_command_of_a_plan_with_everything_set() -> None:
         speculation="draft-mtp",
         swa_full=True,
         kv_pad=1024,
+        checkpoints_mib=512,
         port=5900,
         extra_args=("--seed", "7"),
     )
@@ -57,8 +59,8 @@ def test_the_whole_command_of_a_plan_with_everything_set() -> None:
         "/opt/engine/llama-server --model /models/a b.gguf --mmproj /models/mmproj.gguf --offline --alias tiny"
         " --host 127.0.0.1 --port 5900 --cors-origins localhost --api-key-file /state/key --ctx-size 12288 --parallel 3"
         " --no-kv-unified --cache-type-k q8_0 --cache-type-v q4_0 --flash-attn on --swa-full --kv-pad 1024"
-        " --batch-size 1024 --ubatch-size 256 --threads 6 --gpu-layers 20 --spec-type draft-mtp --metrics --slots"
-        " --log-colors off --no-ui --seed 7"
+        " --ctx-checkpoints-mib 512 --batch-size 1024 --ubatch-size 256 --threads 6 --gpu-layers 20"
+        " --spec-type draft-mtp --metrics --slots --log-colors off --no-ui --seed 7"
     )
     assert "/models/a b.gguf" in command.argv
 

@@ -10,6 +10,7 @@ from kvarn.domain.launch.check_access import check_access
 from kvarn.domain.launch.check_arguments import check_arguments, check_speculation
 from kvarn.domain.launch.check_kv import check_kv
 from kvarn.domain.launch.check_numbers import check_numbers
+from kvarn.domain.launch.checkpoint_bytes import check_checkpoints
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.launch_plan import LaunchDraft, LaunchPlan, PlanProblem, Severity
 from kvarn.domain.library.model_entry import ModelEntry
@@ -58,6 +59,7 @@ def _problems(draft: LaunchDraft, build: EngineBuild | None) -> Iterator[PlanPro
     if build is None or facts is None:
         return
     yield from check_numbers(facts, draft.settings, build)
+    yield from check_checkpoints(facts, draft.settings)
     yield from check_kv(facts, draft.settings, build)
     yield from check_speculation(facts, draft.settings, build)
     yield from check_arguments(draft.settings, build)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from kvarn.domain.launch.checkpoint_bytes import OPTION as CHECKPOINTS_OPTION
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.launch_plan import LaunchPlan, LaunchSettings
 
@@ -91,6 +92,8 @@ def _context(plan: LaunchPlan) -> list[Words]:
     if s.swa_full:
         words.append(("--swa-full",))
     words.append(("--kv-pad", "auto" if s.kv_pad is None else str(s.kv_pad)))
+    if s.checkpoints_mib is not None:
+        words.append((CHECKPOINTS_OPTION, str(s.checkpoints_mib)))
     return words
 
 

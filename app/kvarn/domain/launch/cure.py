@@ -132,6 +132,7 @@ _FALLBACKS: dict[str, tuple[str, object]] = {
     "alias": ("Use the model's own name", ""),
     "threads": ("Let the engine decide", None),
     "gpu_layers": ("Let the engine decide", None),
+    "checkpoints_mib": ("Let the engine decide", None),
     "slots": ("Use one slot", 1),
     "kv_pad": ("Let it grow with the text", None),
     "kv_unified": ("Give each slot its own context", False),

@@ -39,6 +39,7 @@ OWN_FIELDS: dict[str, str] = {
     "--spec-type": "speculation",
     "--swa-full": "swa_full",
     "--kv-pad": "kv_pad",
+    "--ctx-checkpoints-mib": "checkpoints_mib",
     "-mm": "use_mmproj",
     "--mmproj": "use_mmproj",
     "--no-mmproj": "use_mmproj",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvarn.domain.kv_type import KvType, stock_kv_type
 from kvarn.domain.launch import architectures as arch
 from kvarn.domain.launch.attention_layout import AttentionLayout, KvGroup, UnknownLayout, attention_layout
+from kvarn.domain.launch.checkpoint_bytes import checkpoint_limit_bytes
 from kvarn.domain.launch.compute_guess import guess_compute_bytes
 from kvarn.domain.launch.engine_arguments import DRAFT_TYPE_K, DRAFT_TYPE_V, argument_value
 from kvarn.domain.launch.kv_bytes import (
@@ -30,8 +31,10 @@ def estimate_budget(
     *,
     free_bytes: int | None,
     compute_bytes: int | None = None,
+    ram_bytes: int | None = None,
 ) -> MemoryBudget:
-    """Sum up one launch in well under 5 ms. `compute_bytes` from a dry run replaces the rough guess.
+    """Sum up one launch in well under 5 ms. `compute_bytes` from a dry run replaces the rough guess; `ram_bytes`
+    is the machine's, which bounds the checkpoints where the engine chooses.
 
     A layout we do not understand, or settings no engine accepts, give a budget with `unknown` set
     and no parts. Weights are the tensors' bytes; an engine may repack some of them into a second copy.
@@ -49,7 +52,8 @@ def estimate_budget(
         return MemoryBudget(parts=(), free_bytes=free_bytes, unknown=misfit)
     parts = (_weights(model, model.facts, settings), *request.parts(), *_mmproj(model, settings))
     compute = _compute(model.facts, layout, settings, compute_bytes)
-    return MemoryBudget(parts=(*parts, compute), free_bytes=free_bytes)
+    checkpoints = checkpoint_limit_bytes(layout, settings, ram_bytes)
+    return MemoryBudget(parts=(*parts, compute), free_bytes=free_bytes, checkpoint_bytes=checkpoints)
 
 
 def _why_unknown(model: ModelEntry, settings: LaunchSettings) -> str:

@@ -66,6 +66,8 @@ class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
     swa_full: bool = False
     kv_pad: int | None = None
     """Cells attended are rounded up to a multiple of it; None lets the step grow with the text."""
+    checkpoints_mib: int | None = None
+    """RAM of all context checkpoints in MiB, 0 for none; None lets the engine decide."""
     use_mmproj: bool = True
     port: int = DEFAULT_PORT
     host: str = LOOPBACK

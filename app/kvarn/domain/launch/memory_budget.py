@@ -36,6 +36,9 @@ class MemoryBudget(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[MemoryPart, ...]
     free_bytes: int | None
     """Free now, after the outgoing model's memory is returned."""
+    checkpoint_bytes: int = 0
+    """RAM that context checkpoints may come to take while serving, whatever the device. Not part of the total, which
+    is what a load takes and is graded by."""
     unknown: str = ""
     """Why there is no estimate (layout not understood); empty when there is one."""
 

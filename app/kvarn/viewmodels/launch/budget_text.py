@@ -46,6 +46,13 @@ def kinds(budget: MemoryBudget) -> tuple[tuple[MemoryKind, str], ...]:
     return tuple(found)
 
 
+def checkpoint_text(budget: MemoryBudget | None) -> str:
+    """What comes on top while serving; empty when the model needs no checkpoints."""
+    if budget is None or budget.unknown or not budget.checkpoint_bytes:
+        return ""
+    return f"While serving, up to {bytes_text(budget.checkpoint_bytes)} of RAM for context checkpoints"
+
+
 def part_text(part: MemoryPart) -> str:
     """`KV, 22 sliding-window layers: 1.2 GiB`, and whether that is exact."""
     sureness = "exact" if part.exact else "rough" if part.rough else "close"

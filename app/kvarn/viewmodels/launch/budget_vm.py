@@ -17,6 +17,7 @@ from kvarn.domain.launch.grade import Grade
 from kvarn.domain.launch.launch_plan import LaunchDraft, LaunchPlan
 from kvarn.domain.launch.memory_budget import MemoryBudget, MemoryKind
 from kvarn.services.clock import Clock, SystemClock
+from kvarn.services.machine_facts import read_machine_facts
 from kvarn.viewmodels.background import Background
 
 GRADES_SHOWN = 5
@@ -139,6 +140,7 @@ class BudgetVm(QObject):
                 kv_v,
                 free_bytes=self._free(settings.gpu_layers),
                 compute_bytes=self._compute,
+                ram_bytes=read_machine_facts().ram_bytes,
             )
             known = self._calibration()
             self.near_empty, self.filled = (

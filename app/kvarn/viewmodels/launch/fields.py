@@ -33,6 +33,7 @@ FIELDS: dict[str, Field] = {
     "speculation": Field("Speculation", "--spec-type", "Guess several tokens ahead and check them in one step."),
     "swa_full": Field("Full window cache", "--swa-full", "Keep the whole context in sliding-window layers too."),
     "kv_pad": Field("Cache padding", "--kv-pad", "Larger steps mean fewer graph rebuilds; auto grows with the text."),
+    "checkpoints_mib": Field("Checkpoints", "--ctx-checkpoints-mib", "RAM for undoing turns of a hybrid model."),
     "use_mmproj": Field("Projector", "--mmproj", "Load the image or audio projector found beside the model."),
     "port": Field("Port", "--port", "Where clients find the endpoint."),
     "host": Field("Reachable from", "--host", "This computer only, or the local network, which needs an API key."),

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from kvarn.domain.colours import MEMORY_COLOURS
 from kvarn.domain.launch.memory_budget import MemoryKind
-from kvarn.viewmodels.launch.budget_text import kinds, verdict
+from kvarn.viewmodels.launch.budget_text import checkpoint_text, kinds, verdict
 from kvarn.viewmodels.launch.budget_vm import BudgetVm
 from kvarn.views.launch.budget_bar import BudgetBar
 from kvarn.views.theme import XS, S, sized_font, theme
@@ -25,6 +25,7 @@ class BudgetSection(QWidget):
         self.verdict = PlainLabel("", "good", wrap=True)
         self.verdict.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.legend = BudgetLegend()
+        self.checkpoints = PlainLabel("", "caption", wrap=True)
         self.basis = PlainLabel("", "caption", wrap=True)
         self.refusal = PlainLabel("", "warn", wrap=True)
         self.speed = PlainLabel("", "caption", wrap=True)
@@ -41,6 +42,7 @@ class BudgetSection(QWidget):
         self.bar.show_budget(self._vm.budget, ". ".join((sentence, *(text for _kind, text in shown))))
         self.legend.show_kinds(shown)
         for label, text in (
+            (self.checkpoints, checkpoint_text(self._vm.budget)),
             (self.basis, self._vm.basis_text),
             (self.refusal, self._vm.refusal),
             (self.speed, self._vm.speed_text),
@@ -57,7 +59,7 @@ class BudgetSection(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(XS)
         layout.addLayout(head)
-        for widget in (self.bar, self.legend, self.basis, self.refusal, self.speed):
+        for widget in (self.bar, self.legend, self.checkpoints, self.basis, self.refusal, self.speed):
             layout.addWidget(widget)
 
 

@@ -1,5 +1,6 @@
 #include "kvarn-metrics.h"
 
+#include "kvarn-checkpoint-metrics.h"
 #include "kvarn-graph-report.h"
 #include "kvarn-live-json.h"
 
@@ -31,6 +32,8 @@ std::string kvarn_metrics_text() {
     }
 
     out << kvarn_device_graphs_text(kvarn_device_graphs_get());
+    out << kvarn_checkpoint_metrics_text();
+    out << kvarn_live_metrics_text();
 
-    return out.str() + kvarn_live_metrics_text();
+    return out.str();
 }
