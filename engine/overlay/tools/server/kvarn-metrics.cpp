@@ -1,4 +1,5 @@
 #include "kvarn-metrics.h"
+#include "kvarn-spec-metrics.h"
 
 #include "../../src/kvarn-graph-stats.h"
 
@@ -27,5 +28,5 @@ std::string kvarn_metrics_text() {
         out << "kvarn:graph_rebuild_total{reason=\"" << kvarn_graph_reason_name(i) << "\"} " << stats.n_rebuilt[i] << "\n";
     }
 
-    return out.str();
+    return out.str() + kvarn_spec_metrics_text();
 }
