@@ -53,6 +53,9 @@ def launch_settings(
     speculation: Annotated[
         str, _option("--speculation", text="Speculative decoding, e.g. draft-mtp (none).", metavar="KIND")
     ] = _DEFAULT.speculation,
+    fixed_drafts: Annotated[
+        bool, _option("--fixed-drafts", text="Always draft the full length instead of what pays off.")
+    ] = False,
     swa_full: Annotated[bool, _option("--swa-full", text="Keep the full context in sliding-window layers.")] = False,
     no_mmproj: Annotated[bool, _option("--no-mmproj", text="Leave out the image or audio projector.")] = False,
     engine_arg: Annotated[
@@ -74,6 +77,7 @@ def launch_settings(
         batch_tokens=batch,
         ubatch_tokens=ubatch,
         speculation=speculation,
+        adaptive_drafts=not fixed_drafts,
         swa_full=swa_full,
         use_mmproj=not no_mmproj,
         extra_args=tuple(engine_arg or ()),

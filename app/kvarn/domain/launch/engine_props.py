@@ -20,6 +20,7 @@ class EngineProps(msgspec.Struct, frozen=True, kw_only=True):
     kv_bytes: int | None = None
     flash_attention: bool | None = None
     speculation: str | None = None
+    adaptive_drafts: bool | None = None
     vision: bool | None = None
     kvarn: dict[str, Any] = {}
     """The whole object, for readers that know more of it."""
@@ -41,6 +42,7 @@ def props_from_json(content: bytes) -> EngineProps:
         kv_bytes=_get(kvarn, "kv_bytes", int),
         flash_attention=_get(kvarn, "flash_attention", bool),
         speculation=_get(_object(generation, "params"), "speculative.types", str),
+        adaptive_drafts=_get(_object(kvarn, "speculation"), "adaptive", bool),
         vision=_get(_object(raw, "modalities"), "vision", bool),
         kvarn=kvarn,
     )
