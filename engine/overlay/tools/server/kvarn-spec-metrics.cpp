@@ -16,6 +16,25 @@ json kvarn_spec_facts() {
     };
 }
 
+void kvarn_spec_add_live(json & root) {
+    const kvarn_spec_stats stats = kvarn_spec_stats_get();
+    if (stats.kind.empty()) {
+        return;
+    }
+    json acceptance = json::array();
+    for (int i = 0; i < stats.n_max; ++i) {
+        acceptance.push_back(stats.tried[i] > 0 ? json((double) stats.accepted[i] / stats.tried[i]) : json(nullptr));
+    }
+    root["speculation"] = {
+        { "kind",       stats.kind },
+        { "depth",      stats.depth },
+        { "adaptive",   stats.adaptive },
+        { "drafted",    stats.n_drafted },
+        { "accepted",   stats.n_accepted },
+        { "acceptance", acceptance },
+    };
+}
+
 static void describe(std::ostringstream & out, const char * name, const char * type, const char * help) {
     out << "# HELP kvarn:" << name << " " << help << "\n# TYPE kvarn:" << name << " " << type << "\n";
 }
