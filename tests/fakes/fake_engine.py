@@ -68,6 +68,7 @@ def options() -> argparse.ArgumentParser:
     p.add_argument("-ctv", "--cache-type-v", default="f16")
     p.add_argument("-ngl", "--n-gpu-layers", "--gpu-layers")
     p.add_argument("--spec-type", default="none")
+    p.add_argument("--spec-adaptive", action="store_true")
     p.add_argument("--api-key-file")
     for name in ("--threads", "--threads-batch", "--batch-size", "--ubatch-size", "--flash-attn", "--fit", "--kv-pad"):
         p.add_argument(name)

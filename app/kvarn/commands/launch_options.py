@@ -53,6 +53,9 @@ def launch_settings(
     speculation: Annotated[
         str, _option("--speculation", text="Speculative decoding, e.g. draft-mtp (none).", metavar="KIND")
     ] = _DEFAULT.speculation,
+    fixed_drafts: Annotated[
+        bool, _option("--fixed-drafts", text="Always draft the full length instead of what pays off.")
+    ] = False,
     swa_full: Annotated[bool, _option("--swa-full", text="Keep the full context in sliding-window layers.")] = False,
     kv_pad: Annotated[
         str, _option("--kv-pad", text="Cells attended are rounded up to N; auto grows with the text.", metavar="auto|N")
@@ -85,6 +88,7 @@ def launch_settings(
         batch_tokens=batch,
         ubatch_tokens=ubatch,
         speculation=speculation,
+        adaptive_drafts=not fixed_drafts,
         swa_full=swa_full,
         kv_pad=_kv_pad(kv_pad),
         checkpoints_mib=ctx_checkpoints_mib,

@@ -14,8 +14,8 @@ ALL = frozenset(
         r"\S+",
         """--model --mmproj --offline --alias --host --port --cors-origins --api-key-file --ctx-size --parallel
         --kv-unified --no-kv-unified --cache-type-k --cache-type-v --flash-attn --swa-full --kv-pad
-        --ctx-checkpoints-mib --batch-size --ubatch-size --threads --gpu-layers --spec-type --metrics --slots
-        --log-colors --no-ui --no-webui""",
+        --ctx-checkpoints-mib --batch-size --ubatch-size --threads --gpu-layers --spec-type --spec-adaptive --metrics
+        --slots --log-colors --no-ui --no-webui""",
     )
 )
 
@@ -60,14 +60,21 @@ def test_the_whole_command_of_a_plan_with_everything_set() -> None:
         " --host 127.0.0.1 --port 5900 --cors-origins localhost --api-key-file /state/key --ctx-size 12288 --parallel 3"
         " --no-kv-unified --cache-type-k q8_0 --cache-type-v q4_0 --flash-attn on --swa-full --kv-pad 1024"
         " --ctx-checkpoints-mib 512 --batch-size 1024 --ubatch-size 256 --threads 6 --gpu-layers 20"
-        " --spec-type draft-mtp --metrics --slots --log-colors off --no-ui --seed 7"
+        " --spec-type draft-mtp --spec-adaptive --metrics --slots --log-colors off --no-ui --seed 7"
     )
     assert "/models/a b.gguf" in command.argv
 
 
 def test_what_is_left_to_the_engine_is_not_on_the_command_line() -> None:
     argv = plan_to_command(plan(use_mmproj=False), build(), None).argv
-    assert not {"--mmproj", "--threads", "--gpu-layers", "--spec-type", "--swa-full", "--api-key-file"} & set(argv)
+    assert not {"--mmproj", "--threads", "--gpu-layers", "--spec-type", "--spec-adaptive", "--swa-full"} & set(argv)
+    assert "--api-key-file" not in argv
+
+
+def test_drafts_of_fixed_length_are_the_engines_own_default() -> None:
+    argv = plan_to_command(plan(speculation="ngram-simple", adaptive_drafts=False), build(), None).argv
+    assert "--spec-type" in argv
+    assert "--spec-adaptive" not in argv
 
 
 def test_the_padding_grows_unless_told_and_is_left_out_for_an_engine_without_it() -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from kvarn.domain.launch.command_line import served_name
 from kvarn.domain.launch.engine_props import EngineProps
-from kvarn.domain.launch.launch_plan import FlashAttention, LaunchPlan
+from kvarn.domain.launch.launch_plan import FlashAttention, LaunchPlan, LaunchSettings
 from kvarn.domain.launch.memory_budget import MemoryBudget, MemoryKind
 
 NOT_TOLD = "not told"
@@ -37,6 +37,7 @@ def asked_got(plan: LaunchPlan, props: EngineProps, budget: MemoryBudget | None)
         _compare("Cache padding", "auto" if s.kv_pad is None else str(s.kv_pad), props.kv_pad),
         _flash_attention(s.flash_attention, props.flash_attention),
         _compare("Speculation", s.speculation, props.speculation),
+        *_draft_length(s, props),
         _compare("Image input", _yes(vision), _yes(props.vision)),
     )
 
@@ -50,6 +51,16 @@ def _flash_attention(asked: FlashAttention, got: bool | None) -> AskedGot:
     told = None if got is None else ("on" if got else "off")
     agrees = None if told is None or asked is FlashAttention.AUTO else asked.value == told
     return AskedGot("Flash attention", asked.value, told or NOT_TOLD, agrees)
+
+
+def _draft_length(s: LaunchSettings, props: EngineProps) -> tuple[AskedGot, ...]:
+    if s.speculation == "none":
+        return ()
+    got = None if props.adaptive_drafts is None else _DRAFTS[props.adaptive_drafts]
+    return (_compare("Draft length", _DRAFTS[s.adaptive_drafts], got),)
+
+
+_DRAFTS = {True: "adaptive", False: "fixed"}
 
 
 def _yes(value: bool | None) -> str | None:

@@ -107,7 +107,10 @@ def _compute(s: LaunchSettings) -> list[Words]:
 
 
 def _speculation(s: LaunchSettings) -> list[Words]:
-    return [] if s.speculation == "none" else [("--spec-type", s.speculation)]
+    if s.speculation == "none":
+        return []
+    adaptive: list[Words] = [("--spec-adaptive",)] if s.adaptive_drafts else []
+    return [("--spec-type", s.speculation), *adaptive]
 
 
 def _watching(build: EngineBuild) -> list[Words]:

@@ -37,6 +37,8 @@ OWN_FIELDS: dict[str, str] = {
     "-ub": "ubatch_tokens",
     "--ubatch-size": "ubatch_tokens",
     "--spec-type": "speculation",
+    "--spec-adaptive": "adaptive_drafts",
+    "--no-spec-adaptive": "adaptive_drafts",
     "--swa-full": "swa_full",
     "--kv-pad": "kv_pad",
     "--ctx-checkpoints-mib": "checkpoints_mib",

@@ -25,6 +25,7 @@ class EngineProps(msgspec.Struct, frozen=True, kw_only=True):
     """`auto` or a number of cells, as in effect."""
     flash_attention: bool | None = None
     speculation: str | None = None
+    adaptive_drafts: bool | None = None
     vision: bool | None = None
     kvarn: dict[str, Any] = {}
     """The whole object, for readers that know more of it."""
@@ -49,6 +50,7 @@ def props_from_json(content: bytes) -> EngineProps:
         kv_pad=_pad(kvarn.get("kv_pad")),
         flash_attention=_get(kvarn, "flash_attention", bool),
         speculation=_get(_object(generation, "params"), "speculative.types", str),
+        adaptive_drafts=_get(_object(kvarn, "speculation"), "adaptive", bool),
         vision=_get(_object(raw, "modalities"), "vision", bool),
         kvarn=kvarn,
     )

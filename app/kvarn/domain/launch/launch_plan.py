@@ -63,6 +63,8 @@ class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
     ubatch_tokens: int = 512
     speculation: str = "none"
     """A value of `--spec-type` the engine lists, or `none`."""
+    adaptive_drafts: bool = True
+    """The draft length follows acceptance and step time; without effect where the engine cannot or nothing drafts."""
     swa_full: bool = False
     kv_pad: int | None = None
     """Cells attended are rounded up to a multiple of it; None lets the step grow with the text."""

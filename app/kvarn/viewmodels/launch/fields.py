@@ -31,6 +31,7 @@ FIELDS: dict[str, Field] = {
     "batch_tokens": Field("Batch", "--batch-size", "Prompt tokens handled in one go."),
     "ubatch_tokens": Field("Micro-batch", "--ubatch-size", "Tokens in one compute step; larger needs more memory."),
     "speculation": Field("Speculation", "--spec-type", "Guess several tokens ahead and check them in one step."),
+    "adaptive_drafts": Field("Adaptive drafts", "--spec-adaptive", "Guess as far ahead as pays off at the moment."),
     "swa_full": Field("Full window cache", "--swa-full", "Keep the whole context in sliding-window layers too."),
     "kv_pad": Field("Cache padding", "--kv-pad", "Larger steps mean fewer graph rebuilds; auto grows with the text."),
     "checkpoints_mib": Field("Checkpoints", "--ctx-checkpoints-mib", "RAM for undoing turns of a hybrid model."),

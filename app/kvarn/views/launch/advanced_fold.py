@@ -16,6 +16,7 @@ from kvarn.views.theme import S
 from kvarn.views.widgets.number_box import NumberBox
 
 _MOST = 1 << 20
+_OWN_SWITCHES = ("kv_unified", "swa_full", "adaptive_drafts", "use_mmproj")
 
 
 class AdvancedFold(QWidget):
@@ -39,7 +40,7 @@ class AdvancedFold(QWidget):
         self.extra = QLineEdit()
         self.extra.setPlaceholderText("--flag value …")
         self.alias = QLineEdit()
-        self.switches = {name: _switch(name) for name in ("kv_unified", "swa_full", "use_mmproj", "lan")}
+        self.switches = {name: _switch(name) for name in (*_OWN_SWITCHES, "lan")}
         self.boxes = {name: FieldBox(name, box) for name, box in self._numbers()}
         self.boxes |= {name: FieldBox(name, edit, show_flag=True) for name, edit in self._texts()}
         self.boxes |= {
@@ -63,10 +64,10 @@ class AdvancedFold(QWidget):
         for edit, text in ((self.extra, shlex.join(settings.extra_args)), (self.alias, settings.alias)):
             if not edit.hasFocus() and edit.text() != text:
                 edit.setText(text)
-        for name in ("kv_unified", "swa_full", "use_mmproj"):
+        for name in _OWN_SWITCHES:
             self.switches[name].setChecked(getattr(settings, name))
         self.switches["lan"].setChecked(settings.host != LOOPBACK)
-        for name in ("kv_unified", "swa_full", "threads", "batch_tokens", "ubatch_tokens", "kv_pad"):
+        for name in ("kv_unified", "swa_full", "adaptive_drafts", "threads", "batch_tokens", "ubatch_tokens", "kv_pad"):
             missing = build is not None and not build.offers(FIELDS[name].flag)
             self.boxes[name].set_reason("not in this engine build" if missing else "")
         self.boxes["use_mmproj"].set_reason("" if model and model.mmproj else "this model has no projector beside it")
@@ -93,7 +94,7 @@ class AdvancedFold(QWidget):
         body.setSpacing(S)
         for left, right in (("threads", "port"), ("batch_tokens", "ubatch_tokens")):
             body.addLayout(field_pair(self.boxes[left], self.boxes[right]))
-        for name in ("kv_pad", "kv_unified", "swa_full", "use_mmproj", "host", "alias", "extra_args"):
+        for name in ("kv_pad", *_OWN_SWITCHES, "host", "alias", "extra_args"):
             body.addWidget(self.boxes[name])
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -112,7 +113,7 @@ class AdvancedFold(QWidget):
         self.port.valueChanged.connect(lambda n: vm.edit(port=n))
         self.alias.editingFinished.connect(lambda: vm.edit(alias=self.alias.text().strip()))
         self.extra.editingFinished.connect(lambda: vm.edit(extra_args=_words(self.extra.text())))
-        for name in ("kv_unified", "swa_full", "use_mmproj"):
+        for name in _OWN_SWITCHES:
             self.switches[name].clicked.connect(lambda on, name=name: vm.edit(**{name: on}))
         self.switches["lan"].clicked.connect(vm.set_lan)
 
@@ -125,6 +126,7 @@ class AdvancedFold(QWidget):
 _SWITCH_TEXTS = {
     "kv_unified": "Slots share one pool",
     "swa_full": "For sliding-window layers too",
+    "adaptive_drafts": "As long as they pay off",
     "use_mmproj": "Load the one beside the model",
     "lan": "Local network too; needs a key",
 }

@@ -1,4 +1,5 @@
 #include "kvarn-engine-facts.h"
+#include "kvarn-spec-metrics.h"
 
 #include "../../src/kvarn-kv-facts.h"
 #include "../../src/kvarn-kv-pad.h"
@@ -36,7 +37,8 @@ json kvarn_engine_facts(const llama_context * ctx_tgt, const llama_context * ctx
     json facts = memory_of(ctx_tgt);
 
     facts["draft"]    = ctx_dft ? memory_of(ctx_dft) : json(nullptr);
-    facts["features"] = json::array({ "graph_stats", "requests", "live" });
+    facts["features"]    = json::array({ "graph_stats", "requests", "live", "speculation" });
+    facts["speculation"] = kvarn_spec_facts();
 
     return facts;
 }

@@ -3,6 +3,7 @@
 #include "kvarn-checkpoint-metrics.h"
 #include "kvarn-graph-report.h"
 #include "kvarn-live-json.h"
+#include "kvarn-spec-metrics.h"
 
 #include "../../src/kvarn-graph-stats.h"
 
@@ -33,6 +34,7 @@ std::string kvarn_metrics_text() {
 
     out << kvarn_device_graphs_text(kvarn_device_graphs_get());
     out << kvarn_checkpoint_metrics_text();
+    out << kvarn_spec_metrics_text();
     out << kvarn_live_metrics_text();
 
     return out.str();

@@ -1,0 +1,6 @@
+#include "kvarn-spec-option.h"
+
+bool & kvarn_spec_adaptive() {
+    static bool adaptive = false;
+    return adaptive;
+}

@@ -1,0 +1,4 @@
+#pragma once
+
+// --spec-adaptive, off at first. Set while the arguments are read, by one thread.
+bool & kvarn_spec_adaptive();
