@@ -173,6 +173,7 @@ class Console(QObject):
             RequestsVm(s.requests, clock=s.clock),
             self.engine,
             why_missing=lambda name: s.link.state.absent.get(name, "") or s.link.state.reason,
+            live=lambda: s.link.live,
         )
         self.trial = TrialVm(TrialChat(clock=s.clock, api_key=s.keys.key), self.engine, api_key=s.keys.key)
         self.logs = LogVm(s.log)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject
 
 from kvarn.domain.launch.engine_status import EnginePhase
 from kvarn.domain.live import quantities as q
+from kvarn.domain.live.live_state import LiveState
 from kvarn.viewmodels.launch.engine_vm import EngineVm
 from kvarn.viewmodels.live.chart_export import ChartExport
 from kvarn.viewmodels.live.graph_vm import GraphVm
@@ -31,7 +32,10 @@ _IDLE = {
 
 
 class LiveVm(QObject):
-    """`why_missing(name)` is the telemetry's own reason for a quantity it cannot give, or an empty string."""
+    """`why_missing(name)` is the telemetry's own reason for a quantity it cannot give, or an empty string.
+
+    `live()` is the newest state the engine told of itself, None for an engine that does not.
+    """
 
     def __init__(
         self,
@@ -40,12 +44,13 @@ class LiveVm(QObject):
         engine: EngineVm,
         *,
         why_missing: Callable[[str], str] = lambda _name: "",
+        live: Callable[[], LiveState | None] = lambda: None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.graph, self.requests, self._engine = graph, requests, engine
         self.export = ChartExport(self)
-        self._why_missing = why_missing
+        self._why_missing, self.live = why_missing, live
         graph.explain = self.why_empty
         graph.snapshot_ready.connect(requests.refresh)
         engine.changed.connect(graph.redraw)
@@ -79,6 +84,12 @@ class LiveVm(QObject):
         if self._engine.status.phase is not EnginePhase.READY:
             return "Requests appear here once they have been answered."
         return self._why_missing("requests") or "No request yet: point a client at the address above."
+
+    def why_no_inside(self) -> str:
+        """What stands in place of the engine's live state."""
+        if self._engine.status.phase is not EnginePhase.READY:
+            return "Slots, steps, caches and graphs appear here while a model is served."
+        return "This engine does not tell what goes on inside it; Kvarn's own engine does."
 
     def _why(self, name: str) -> str:
         return self._why_missing(name) if self._engine.status.phase is EnginePhase.READY else ""

@@ -11,6 +11,7 @@ from kvarn.viewmodels.live.live_vm import LiveVm
 from kvarn.viewmodels.live.trial_vm import TrialVm
 from kvarn.views.live.charts.charts_card import ChartsCard
 from kvarn.views.live.headline_row import HeadlineRow
+from kvarn.views.live.inside_card import InsideCard
 from kvarn.views.live.trial_card import TrialCard
 from kvarn.views.theme import L, M
 from kvarn.views.widgets.card import Card
@@ -20,8 +21,8 @@ from kvarn.views.widgets.labels import PlainLabel
 
 PANEL_WIDTH = 344
 _LEAST_CHARTS = 120
-_TRIAL = 1
-"""Number of the tab to talk in."""
+_REQUESTS, _TRIAL, _INSIDE = range(3)
+"""The tabs below the charts."""
 
 
 class ServePage(QWidget):
@@ -41,6 +42,7 @@ class ServePage(QWidget):
         self.requests.fit_columns()
         self._why_no_requests = PlainLabel("", "mute", wrap=True)
         self.trial = TrialCard(trial)
+        self.inside = InsideCard()
         self.tabs = QTabBar()
         self._arrange(panel)
         engine.changed.connect(self._show_engine)
@@ -82,6 +84,11 @@ class ServePage(QWidget):
         self.headlines.show_headlines(self._live.headlines())
         self.headlines.show_frame(self._live.graph.frame)
         self._why_no_requests.setText(self._live.why_no_requests())
+        self._show_inside()
+
+    def _show_inside(self) -> None:
+        if self.tabs.currentIndex() == _INSIDE:
+            self.inside.show_live(self._live.live(), self._live.why_no_inside())
 
     def _show_requests(self) -> None:
         self.requests.set_columns(self._live.requests.columns)
@@ -113,7 +120,7 @@ class ServePage(QWidget):
 
     def _tabbed_card(self) -> Card:
         card, requests = Card(), QWidget()
-        for title in ("Last requests", "Try it"):
+        for title in ("Last requests", "Try it", "Inside the engine"):
             self.tabs.addTab(title)
         self.tabs.setAccessibleName("Below the charts")
         self.tabs.setDrawBase(False)
@@ -129,14 +136,14 @@ class ServePage(QWidget):
         head.addStretch(1)
         head.addWidget(self.trial.tools)
         card.body.addLayout(head)
-        for widget in (requests, self.trial):
-            card.body.addWidget(widget)
-        self.trial.hide()
-        self.trial.tools.hide()
+        shown_on = ((requests, _REQUESTS), (self.trial, _TRIAL), (self.trial.tools, _TRIAL), (self.inside, _INSIDE))
         # Hidden pages take no room; those of a stack would.
-        self.tabs.currentChanged.connect(lambda number: requests.setVisible(number != _TRIAL))
-        for widget in (self.trial, self.trial.tools):
-            self.tabs.currentChanged.connect(lambda number, shown=widget: shown.setVisible(number == _TRIAL))
+        for widget, page in shown_on:
+            widget.setVisible(page == _REQUESTS)
+            self.tabs.currentChanged.connect(lambda number, w=widget, p=page: w.setVisible(number == p))
+        for widget in (requests, self.trial, self.inside):
+            card.body.addWidget(widget)
+        self.tabs.currentChanged.connect(self._show_inside)
         return card
 
 

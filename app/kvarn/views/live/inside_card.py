@@ -1,0 +1,70 @@
+"""Inside the engine: a table of slots, and a row for each thing the engine tells of itself."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+
+from kvarn.domain.live.live_state import LiveState
+from kvarn.viewmodels.live.inside import SLOT_COLUMNS, InsideRow, inside_rows, slot_rows
+from kvarn.views.theme import XS, M, S
+from kvarn.views.widgets.hairline_table import HairlineTable
+from kvarn.views.widgets.labels import ElidedLabel, PlainLabel
+from kvarn.views.widgets.share_bar import ShareBar
+
+_MOST_SLOTS = 3
+"""Rows of the slot table in sight; the others scroll."""
+
+
+class InsideCard(QWidget):
+    """`show_live(None, why)` shows the sentence instead. Rows are kept and rewritten: nothing flickers."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._why = PlainLabel("", "mute", wrap=True)
+        self.slots = HairlineTable(SLOT_COLUMNS, "Slots")
+        self.slots.fit_columns()
+        self._grid = QGridLayout()
+        self._grid.setHorizontalSpacing(M)
+        self._grid.setVerticalSpacing(XS)
+        self._grid.setColumnStretch(3, 1)
+        self._rows: list[tuple[PlainLabel, ShareBar, ElidedLabel, ElidedLabel]] = []
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(S)
+        layout.addWidget(self._why)
+        layout.addWidget(self.slots)
+        layout.addLayout(self._grid)
+
+    def show_live(self, live: LiveState | None, why: str) -> None:
+        """Show the newest state, or why there is none."""
+        self._why.setText(why)
+        self._why.setVisible(live is None)
+        self.slots.setVisible(live is not None)
+        rows = slot_rows(live) if live else []
+        self.slots.set_rows(rows)
+        line = self.slots.verticalHeader().defaultSectionSize()
+        head = self.slots.horizontalHeader().sizeHint().height()
+        self.slots.setFixedHeight(head + min(max(len(rows), 1), _MOST_SLOTS) * line + 2)
+        self._show_rows(inside_rows(live) if live else ())
+
+    def _show_rows(self, rows: tuple[InsideRow, ...]) -> None:
+        while len(self._rows) < len(rows):
+            self._add_row()
+        for number, widgets in enumerate(self._rows):
+            for widget in widgets:
+                widget.setVisible(number < len(rows))
+        for row, (label, bar, value, detail) in zip(rows, self._rows, strict=False):
+            label.setText(row.label)
+            value.setText(row.value)
+            detail.setText(row.detail)
+            bar.show_shares([(part.share, part.colour) for part in row.shares], row.columns)
+            bar.setAccessibleName(row.label)
+            bar.setAccessibleDescription(f"{row.value}. {row.detail}")
+            bar.setToolTip(", ".join(f"{part.text} {part.share:.0%}" for part in row.shares))
+
+    def _add_row(self) -> None:
+        widgets = (PlainLabel("", "mute"), ShareBar(), ElidedLabel(), ElidedLabel("", "caption"))
+        for column, widget in enumerate(widgets):
+            self._grid.addWidget(widget, len(self._rows), column, Qt.AlignmentFlag.AlignVCenter)
+        self._rows.append(widgets)
