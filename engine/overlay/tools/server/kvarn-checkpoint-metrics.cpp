@@ -26,3 +26,18 @@ std::string kvarn_checkpoint_metrics_text() {
 
     return out.str();
 }
+
+void kvarn_checkpoints_add_live(json & root) {
+    const kvarn_checkpoint_stats stats = kvarn_checkpoint_stats_get();
+
+    root["checkpoints"] = {
+        { "count",         stats.count },
+        { "bytes",         stats.bytes },
+        { "budget_bytes",  stats.budget_bytes },
+        { "staging_bytes", stats.staging_bytes },
+        { "saved",         stats.saved },
+        { "restored",      stats.restored },
+        { "evicted",       stats.evicted },
+        { "declined",      stats.declined },
+    };
+}

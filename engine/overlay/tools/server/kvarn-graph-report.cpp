@@ -60,15 +60,16 @@ std::string kvarn_device_graphs_text(const std::vector<kvarn_device_graphs> & de
 }
 
 json kvarn_device_graphs_json(const std::vector<kvarn_device_graphs> & devices) {
-    if (devices.empty()) {
-        return nullptr;
-    }
-
     json res = json::array();
     for (const auto & d : devices) {
         json one = { { "device", d.device } };
         for (const member & m : members) {
-            one[m.name] = d.stats.*m.value;
+            const std::string name = m.name;
+            if (name.size() > 3 && name.compare(name.size() - 3, 3, "_us") == 0) {
+                one[name.substr(0, name.size() - 3) + "_ms_total"] = d.stats.*m.value / 1e3;
+            } else {
+                one[name] = d.stats.*m.value;
+            }
         }
         for (int i = 0; i < KVARN_CUDA_GRAPH_EAGER_COUNT; ++i) {
             one["eager"][kvarn_cuda_graph_eager_name(i)] = d.stats.n_eager[i];
@@ -76,4 +77,11 @@ json kvarn_device_graphs_json(const std::vector<kvarn_device_graphs> & devices) 
         res.push_back(std::move(one));
     }
     return res;
+}
+
+void kvarn_device_graphs_add_live(json & root) {
+    json devices = kvarn_device_graphs_json(kvarn_device_graphs_get());
+    if (!devices.empty()) {
+        root["graphs"]["cuda"] = std::move(devices);
+    }
 }

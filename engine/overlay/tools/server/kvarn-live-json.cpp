@@ -3,6 +3,8 @@
 #include "kvarn-live-section.h"
 #include "kvarn-requests.h"
 
+#include "../../src/kvarn-kv-pad.h"
+
 static double ms(int64_t us) {
     return us / 1000.0;
 }
@@ -118,6 +120,29 @@ static json caches_to_json(const kvarn_live_engine & engine, const kvarn_live_me
     return list;
 }
 
+// the padding of the first attention cache, for the cells it holds now
+static json pad_to_json(const kvarn_live_engine & engine, const kvarn_live_memory & memory) {
+    size_t first = 0;
+    while (first < memory.caches.size() && memory.caches[first].type_k.empty()) {
+        ++first;
+    }
+    const bool     is_known = first < memory.caches.size() && first < KVARN_LIVE_MAX_CACHES;
+    const uint32_t n_used   = is_known ? (uint32_t) engine.n_cells_used[first] : 0;
+    const uint16_t pad      = (uint16_t) memory.kv_pad;
+    return {
+        { "policy", pad == KVARN_KV_PAD_AUTO ? "auto" : "fixed" },
+        { "cells",  kvarn_kv_pad_step(pad, n_used) },
+    };
+}
+
+static json kv_to_json(const kvarn_live_engine & engine, const kvarn_live_memory & memory) {
+    json kv = {{ "caches", caches_to_json(engine, memory) }};
+    if (memory.kv_pad >= 0) {
+        kv["pad"] = pad_to_json(engine, memory);
+    }
+    return kv;
+}
+
 static json memory_to_json(const kvarn_live_memory & memory) {
     json buffers = json::array();
     for (const auto & buffer : memory.buffers) {
@@ -179,7 +204,7 @@ json kvarn_live_to_json(const kvarn_live_reading & reading, const kvarn_live_mem
         { "requests",      requests_to_json(reading) },
         { "tokens",        tokens_to_json(engine) },
         { "steps",         steps_to_json(engine) },
-        { "kv",            {{ "caches", caches_to_json(engine, memory) }} },
+        { "kv",            kv_to_json(engine, memory) },
         { "graphs",        graphs_to_json(engine) },
         { "memory",        memory_to_json(memory) },
         { "checkpoints",   checkpoints_to_json(reading) },

@@ -104,6 +104,7 @@ void kvarn_live_memory_on_load(const llama_context * ctx_tgt, const llama_contex
         add_context(loaded, "draft", ctx_dft, llama_get_model(ctx_dft) != llama_get_model(ctx_tgt));
     }
     loaded.devices = ask_devices();
+    loaded.kv_pad  = kvarn_kv_facts_get(ctx_tgt).kv_pad;
 
     std::lock_guard<std::mutex> lock(mutex_memory);
     memory = std::move(loaded);
@@ -113,6 +114,7 @@ void kvarn_live_memory_on_unload() {
     std::lock_guard<std::mutex> lock(mutex_memory);
     memory.caches.clear();
     memory.buffers.clear();
+    memory.kv_pad = -1;
 }
 
 kvarn_live_memory kvarn_live_memory_read() {

@@ -39,6 +39,7 @@ struct kvarn_live_memory {
     std::vector<kvarn_live_cache>  caches;  // target first; the order of kvarn_live_engine::n_cells_used
     std::vector<kvarn_live_buffer> buffers;
     std::vector<kvarn_live_device> devices;
+    int32_t                        kv_pad = -1; // of the target, see kvarn-kv-pad.h; -1 without an attention cache
 };
 
 // main thread

@@ -25,13 +25,20 @@ void kvarn_spec_add_live(json & root) {
     for (int i = 0; i < stats.n_max; ++i) {
         acceptance.push_back(stats.tried[i] > 0 ? json((double) stats.accepted[i] / stats.tried[i]) : json(nullptr));
     }
+    json step_ms = json::array();
+    for (int i = 0; i <= stats.n_max; ++i) {
+        step_ms.push_back(stats.steps[i] > 0 ? json(stats.step_us[i]/1e3/stats.steps[i]) : json(nullptr));
+    }
     root["speculation"] = {
         { "kind",       stats.kind },
-        { "depth",      stats.depth },
         { "adaptive",   stats.adaptive },
+        { "depth",      stats.depth },
+        { "depth_max",  stats.n_max },
+        { "drafts",     stats.n_drafts },
         { "drafted",    stats.n_drafted },
         { "accepted",   stats.n_accepted },
         { "acceptance", acceptance },
+        { "step_ms",    step_ms },
     };
 }
 
