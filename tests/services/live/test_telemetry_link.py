@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from kvarn.domain.live import quantities as q
+from kvarn.domain.live.engine_meter import EngineFrame
 from kvarn.domain.live.snapshot import snapshot
 from kvarn.services.clock import SystemClock
-from kvarn.services.live import telemetry_link
+from kvarn.services.live import machine_watch, telemetry_link
 from kvarn.services.live.engine_feed import TroubleKind
 from kvarn.services.live.gpu_probe import GpuProbe, GpuReading
+from kvarn.services.live.machine_probe import MachineReading
 from kvarn.services.live.polling_feed import REQUESTS, root_of
 from kvarn.services.live.request_log import RequestLog
 from kvarn.services.live.telemetry_link import TelemetryLink
@@ -225,3 +227,46 @@ def test_the_gpu_is_asked_as_often_as_wanted_and_no_oftener():
     time.sleep(2.3)
     link.close()
     assert probe.looks == 1
+
+
+class PacedFeed:
+    """Sends nothing, and notes how often it is asked to."""
+
+    is_pushed = True
+    dropped = 0
+
+    def __init__(self) -> None:
+        self.absent: dict[str, str] = {}
+        self.paces: list[int] = []
+
+    def pace(self, per_s: int) -> None:
+        self.paces.append(per_s)
+
+    def next_frame(self) -> EngineFrame:
+        time.sleep(0.01)
+        return EngineFrame(t_s=time.monotonic())
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@pytest.mark.parametrize(
+    ("cpu_percent", "watched", "per_s"), [(50, True, 4), (None, True, 4), (97, True, 2), (97, False, 1)]
+)
+def test_the_engine_sends_less_often_where_no_core_is_free(monkeypatch, cpu_percent, watched, per_s):
+    monkeypatch.setattr(
+        machine_watch.MachineProbe,
+        "read",
+        lambda _self, _pid: MachineReading(
+            ram_total_bytes=1, ram_available_bytes=1, ram_used_bytes=0, cpu_percent=cpu_percent
+        ),
+    )
+    feed = PacedFeed()
+    link = TelemetryLink(TelemetryStore(), RequestLog(), clock=SystemClock(), make_feed=lambda _url, _key, _clock: feed)
+    link.is_watched = watched
+    link.attach("http://127.0.0.1:1/v1", 1)
+    deadline = time.monotonic() + 5
+    while len(feed.paces) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    link.close()
+    assert set(feed.paces[1:]) == {per_s}

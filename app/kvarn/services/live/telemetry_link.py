@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from kvarn.domain.live import quantities as q
+from kvarn.domain.live.crowding import is_crowded
 from kvarn.domain.live.engine_meter import ENGINE_QUANTITIES, EngineFrame, EngineMeter
 from kvarn.domain.live.live_state import LiveState
 from kvarn.services.clock import Clock
@@ -25,8 +26,9 @@ IDLE_S = 0.5
 UNWATCHED_S = 1.0
 """Between two looks at an idle engine while nobody looks at us."""
 WATCHED_PER_S = 4
+CROWDED_PER_S = 2
 UNWATCHED_PER_S = 1
-"""How often an engine that sends by itself is to send."""
+"""How often an engine that sends by itself is to send: watched, watched with no core free, and unwatched."""
 LONGEST_BACKOFF_S = 4.0
 
 MakeFeed = Callable[[str, str | None, Clock], EngineFeed]
@@ -193,7 +195,7 @@ class TelemetryLink:
 
     def _look_at_engine(self, engine: _Engine) -> float:
         """One look; returns the seconds until the next."""
-        engine.feed.pace(WATCHED_PER_S if self.is_watched else UNWATCHED_PER_S)
+        engine.feed.pace(self._per_s())
         frame = engine.feed.next_frame()
         if isinstance(frame, FeedTrouble):
             self._engine_gap()
@@ -216,6 +218,11 @@ class TelemetryLink:
         if self._store.latest(q.REQUESTS_PROCESSING):
             return BUSY_S
         return IDLE_S if self.is_watched else UNWATCHED_S
+
+    def _per_s(self) -> int:
+        if not self.is_watched:
+            return UNWATCHED_PER_S
+        return CROWDED_PER_S if is_crowded(self._store.latest(q.SYSTEM_CPU_PERCENT)) else WATCHED_PER_S
 
     def _look_at_machine(self) -> None:
         self._machine.look(self._engine.pid if self._engine else None)

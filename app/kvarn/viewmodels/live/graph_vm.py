@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from kvarn.domain.launch.memory_budget import MemoryBudget
 from kvarn.domain.live import quantities as q
+from kvarn.domain.live.crowding import is_crowded
 from kvarn.domain.live.snapshot import LiveSnapshot, snapshot
 from kvarn.domain.live.thinning import thin
 from kvarn.services.clock import Clock, SystemClock
@@ -21,8 +22,6 @@ from kvarn.viewmodels.live.memory_bands import ram_bands, vram_bands
 REFRESH_HZ = 4
 IDLE_REFRESH_S = 1.0
 """Nothing but the time axis moves while no request runs."""
-CROWDED_PERCENT = 90
-"""Of all cores in use: whatever we draw is then taken from the engine, whose threads wait for each other."""
 CROWDED_SHARE = 0.005
 """Of one core that drawing may take on a crowded machine."""
 CROWDED_REFRESH_S = 2.0
@@ -196,7 +195,7 @@ class GraphVm(QObject):
 
     def _crowded_s(self) -> float:
         """Seconds a frame must last where no core is free, by what the one on screen has cost this thread."""
-        if (self.store.latest(q.SYSTEM_CPU_PERCENT) or 0) < CROWDED_PERCENT:
+        if not is_crowded(self.store.latest(q.SYSTEM_CPU_PERCENT)):
             return 0.0
         return min((self._own_cpu_s() - self._drawn_cpu_s) / CROWDED_SHARE, CROWDED_REFRESH_S)
 
