@@ -3,8 +3,8 @@
 usage: kv_quality.py [--model starter|gemma|FILE ...] [--types q8_0,q8_0/planar3_0,…] [--contexts 2048,8192]
                      [--tokens 8192] [--text FILE] [--threads 2]
 
-The figures of `llama-perplexity --kl-divergence`: the second half of each context is scored, until there are
-`--tokens`. That program keeps the logits of a whole context, 17 GB for Gemma at 16,384; here one context per cache
+The figures of `llama-perplexity --kl-divergence`: at least `--tokens` of text are read, and the second half of each
+context is scored. That program keeps the logits of a whole context, 17 GB for Gemma at 16,384; here one context per cache
 type reads the text side by side, 256 tokens at a time, and f16 against itself is the floor. Default text: the Python
 language reference that every CPython carries (`pydoc_data.topics`).
 """
@@ -143,14 +143,14 @@ def print_table(model: ctypes.c_void_p, name: str, context: int, arguments: argp
     """One table for one context."""
     vocab = llama_cpp.llama_model_get_vocab(model)
     bos = llama_cpp.llama_vocab_bos(vocab) if llama_cpp.llama_vocab_get_add_bos(vocab) else -1
-    chunks = -(-arguments.tokens // (context // 2 - 1))
+    chunks = -(-arguments.tokens // context)
     tokens = tokenize(model, arguments.text.read_text("utf-8") if arguments.text else reference_text())
     if len(tokens) < chunks * context:
         raise SystemExit(f"kv_quality: the text has {len(tokens)} tokens, {chunks} contexts of {context} need more")
     readers = {kv: Reader(model, kv, context, arguments.threads) for kv in arguments.types.split(",")}
     base = Reader(model, "f16", context, arguments.threads)
     scores = score(readers, base, tokens[: chunks * context].copy(), context, bos)
-    print(f"\n{name}, context {context}, {chunks * (context // 2 - 1)} scored tokens\n")
+    print(f"\n{name}, context {context}, {chunks * context} tokens, {chunks * (context // 2 - 1)} scored\n")
     print("| K / V | mean KLD | 99.9 % KLD | same first choice, % |\n|---|--:|--:|--:|")
     for kv, of in scores.items():
         print(f"| {kv} | {' | '.join(of.cells())} |", flush=True)
