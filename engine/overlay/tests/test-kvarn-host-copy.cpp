@@ -8,6 +8,7 @@
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>

@@ -4,6 +4,7 @@
 
 #include "server-task.h"
 
+#include <cstdint>
 #include <vector>
 
 struct common_speculative;
