@@ -114,7 +114,9 @@ def part(title: str, model: Path, arms: dict[str, tuple[str, ...]], texts: dict[
     """Measure one model's arms on its texts and print a line for each."""
     print(title, flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        servers = [Arm(name, model, options, Path(folder) / f"{n}.log") for n, (name, options) in enumerate(arms.items())]
+        servers = [
+            Arm(name, model, options, Path(folder) / f"{n}.log") for n, (name, options) in enumerate(arms.items())
+        ]
         try:
             for label, text in texts.items():
                 _compare(label, servers, text)

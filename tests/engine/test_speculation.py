@@ -16,7 +16,7 @@ MTP = ("-c", "4096", "-np", "1", "--spec-type", "draft-mtp", "--spec-draft-n-max
 COPY = ("-c", "2048", "-np", "1", "--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "4")
 STORIES = (
     "Once upon a time there was a sailor named Ella who lived near the river. There she found a",
-    "One cold morning Paul went to the station. In the grass he saw a black kite. \"Is this your",
+    'One cold morning Paul went to the station. In the grass he saw a black kite. "Is this your',
     "Q: Tell me a story about David.\nA: One day David found a brown box in the valley. David wa",
     "November 4. The weather was foggy. I went to the forest with David and we bought four bean",
 )

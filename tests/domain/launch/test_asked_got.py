@@ -35,12 +35,15 @@ def test_a_context_the_engine_divided_is_shown_as_a_difference() -> None:
     assert (row.asked, row.got, row.agrees) == ("2,048", "1,024", False)
 
 
-@pytest.mark.parametrize(("told", "got", "agrees"), [(True, "adaptive", True), (False, "fixed", False), (None, "not told", None)])
+@pytest.mark.parametrize(
+    ("told", "got", "agrees"), [(True, "adaptive", True), (False, "fixed", False), (None, "not told", None)]
+)
 def test_the_length_of_drafts_is_compared_where_something_drafts(told, got, agrees) -> None:
     raw = STOCK | ({"kvarn": {"speculation": {"adaptive": told}}} if told is not None else {})
     plan = msgspec.structs.replace(PLAN, settings=LaunchSettings(speculation="draft-mtp"))
     found = {row.label: row for row in asked_got(plan, props_from_json(msgspec.json.encode(raw)), None)}
-    assert (found["Draft length"].asked, found["Draft length"].got, found["Draft length"].agrees) == ("adaptive", got, agrees)
+    row = found["Draft length"]
+    assert (row.asked, row.got, row.agrees) == ("adaptive", got, agrees)
     assert "Draft length" not in rows(raw)
 
 
