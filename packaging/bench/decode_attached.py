@@ -1,9 +1,9 @@
 """What watching costs the watched: decode speed with the console attached against detached, interleaved in one run.
 
-usage: decode_attached.py [PAIRS]      needs an engine and a display (or QT_QPA_PLATFORM=offscreen)
+usage: decode_attached.py [ROUNDS]      needs an engine and a display (or QT_QPA_PLATFORM=offscreen)
 Detached: the window is hidden and nobody asks the engine for figures. Attached: the window is shown and its charts
-move. Each answer is the engine's own timing of the same greedy prompt; the ratio of a pair is attached / detached, and
-pairs alternate in order so that a drift of the machine cancels.
+move. Each answer is the engine's own timing of the same greedy prompt. A round asks once attached and twice detached,
+the order turning; the ratio of the two detached answers is the floor, what this machine's noise alone makes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from PySide6.QtWidgets import QApplication
 from kvarn.console import Console, Services
 from kvarn.domain.launch.engine_status import EnginePhase
 
-PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
 TOKENS = 384
+ATTACHED, DETACHED, AGAIN = range(3)
 
 
 def spin(seconds: float, until=lambda: False) -> None:
@@ -61,6 +62,17 @@ def set_attached(console: Console, services: Services, attached: bool) -> None:
     spin(1.0)
 
 
+def measure_round(console: Console, services: Services, endpoint: str, number: int) -> list[float]:
+    """Speeds of one round by state, asked in an order that turns with the round's number."""
+    speeds = [0.0, 0.0, 0.0]
+    for step in range(3):
+        state = (step + number) % 3 if number % 2 else (number - step) % 3
+        set_attached(console, services, state == ATTACHED)
+        speeds[state] = decode_tok_per_s(endpoint)
+    print("round {:2}: attached {:6.1f}, detached {:6.1f} and {:6.1f} tok/s".format(number + 1, *speeds), flush=True)
+    return speeds
+
+
 def main() -> int:
     """Measure and print median and quartiles of the ratios."""
     app = QApplication(sys.argv[:1])
@@ -74,16 +86,10 @@ def main() -> int:
     if endpoint is None:
         sys.exit("the engine did not start")
     decode_tok_per_s(endpoint)
-    ratios = []
-    for pair in range(PAIRS):
-        speeds = {}
-        for attached in (True, False) if pair % 2 else (False, True):
-            set_attached(console, services, attached)
-            speeds[attached] = decode_tok_per_s(endpoint)
-        ratios.append(speeds[True] / speeds[False])
-        print(f"pair {pair + 1:2}: detached {speeds[False]:6.1f}, attached {speeds[True]:6.1f} tok/s", flush=True)
-    low, median, high = statistics.quantiles(ratios, n=4)
-    print(f"attached / detached: median {median:.3f}, quartiles {low:.3f} to {high:.3f}, {PAIRS} pairs")
+    rounds = [measure_round(console, services, endpoint, number) for number in range(ROUNDS)]
+    for name, other in (("attached", ATTACHED), ("detached again", AGAIN)):
+        low, median, high = statistics.quantiles([speeds[other] / speeds[DETACHED] for speeds in rounds], n=4)
+        print(f"{name} / detached: median {median:.3f}, quartiles {low:.3f} to {high:.3f}, {ROUNDS} rounds")
     console.window.close()
     console.close()
     return 0

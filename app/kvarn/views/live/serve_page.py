@@ -39,7 +39,7 @@ class ServePage(QWidget):
         self.charts = ChartsCard(live.graph, live.export)
         self.requests = HairlineTable(live.requests.columns, "Last requests")
         self.requests.fit_columns()
-        self._why_no_requests = PlainLabel("", "mute")
+        self._why_no_requests = PlainLabel("", "mute", wrap=True)
         self.trial = TrialCard(trial)
         self.tabs = QTabBar()
         self._arrange(panel)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
-from PySide6.QtCore import QPointF, QSize
+from pyqtgraph.functions import arrayToQPolygonF
+from PySide6.QtCore import QSize
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from kvarn.domain.colours import NEUTRAL
+from kvarn.viewmodels.live.chart_frame import Floats, finite_runs
 from kvarn.views.theme import theme
-
-Floats = NDArray[np.float64]
 
 
 class Sparkline(QWidget):
@@ -44,12 +43,12 @@ class Sparkline(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(QColor(theme().palette.line_colour(self._colour)), 1.5))
         for run in self._runs():
-            if len(run) == 1:
-                painter.drawPoint(run[0])
+            if run.size() == 1:
+                painter.drawPoint(run.at(0))
             else:
-                painter.drawPolyline(QPolygonF(run))
+                painter.drawPolyline(run)
 
-    def _runs(self) -> list[list[QPointF]]:
+    def _runs(self) -> list[QPolygonF]:
         finite = np.isfinite(self._values) & (np.abs(self._values) < 1e300)
         if not finite.any():
             return []
@@ -58,10 +57,4 @@ class Sparkline(QWidget):
         width, height = self.width() - 2, self.height() - 3
         xs = 1 + (self._times - start) / max(end - start, 1e-9) * width
         ys = 1.5 + height * (1 - np.where(finite, self._values, 0) / top)
-        runs: list[list[QPointF]] = [[]]
-        for x, y, drawn in zip(xs.tolist(), ys.tolist(), finite.tolist(), strict=True):
-            if drawn:
-                runs[-1].append(QPointF(x, y))
-            elif runs[-1]:
-                runs.append([])
-        return [run for run in runs if run]
+        return [arrayToQPolygonF(xs[run], ys[run]) for run in finite_runs(np.where(finite, ys, np.nan))]

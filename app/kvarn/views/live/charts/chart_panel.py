@@ -46,7 +46,7 @@ class ChartPanel(QWidget):
         self._sheet = sheet
         self._frame: ChartFrame | None = None
         self._cursor_s: float | None = None
-        self._title, self._unit = PlainLabel(title, "title"), PlainLabel(unit, "caption")
+        self._title, self._unit = PlainLabel(title, "title"), ElidedLabel(unit, "caption")
         self._readout = ElidedLabel("", "caption")
         self._labels = EndLabels()
         self.table = HairlineTable(("<time",), f"{title}, table")

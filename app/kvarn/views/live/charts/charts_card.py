@@ -26,6 +26,8 @@ from kvarn.views.widgets.labels import ElidedLabel
 
 _WINDOWS = ((Window.MINUTE, "60 s"), (Window.FIVE_MINUTES, "5 min"), (Window.QUARTER, "15 min"), (Window.RUN, "run"))
 _STRETCH = (4, 2, 4, 2, 3)
+_WORDS_FROM = 500
+"""Width in pixels that the toolbar needs to write its buttons out."""
 
 
 class ChartsCard(Card):
@@ -79,6 +81,7 @@ class ChartsCard(Card):
         """The frames follow the width."""
         super().resizeEvent(event)
         self._vm.set_width_px(self.width() - AXIS_WIDTH - LABELS_WIDTH - EDGE - 2 * L)
+        self._fit_buttons()
 
     def _draw(self) -> None:
         for panel in self.panels:
@@ -124,12 +127,13 @@ class ChartsCard(Card):
         bar.addWidget(self._cursor, 1)
         self._pause.setProperty("role", "quiet")
         self._pause.setIconSize(QSize(15, 15))
-        self._pause.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self._pause.setAccessibleName("Pause charts")
         self._pause.clicked.connect(self.toggle_pause)
         bar.addWidget(self._pause)
-        everything = _quiet("Export", "Export all charts (Ctrl+E)")
-        everything.clicked.connect(self.export_all)
-        bar.addWidget(everything)
+        self._everything = _quiet("Export", "Export all charts (Ctrl+E)")
+        self._everything.setIconSize(QSize(14, 14))
+        self._everything.clicked.connect(self.export_all)
+        bar.addWidget(self._everything)
         self.body.setSpacing(S)
         self.body.addLayout(bar)
         for panel, stretch in zip(self.panels, _STRETCH, strict=True):
@@ -143,7 +147,15 @@ class ChartsCard(Card):
         paused = self._vm.is_paused
         self._pause.setText("Resume" if paused else "Pause")
         self._pause.setToolTip("Charts stand still; measuring goes on (Space)" if paused else "Freeze charts (Space)")
+        self._everything.setIcon(theme().icon("export", theme().palette.mute))
         self._pause.setIcon(theme().icon("play" if paused else "pause", theme().palette.mute))
+
+    def _fit_buttons(self) -> None:
+        """Where there is no room for words the icons stay."""
+        narrow = self.width() < _WORDS_FROM
+        style = Qt.ToolButtonStyle
+        self._pause.setToolButtonStyle(style.ToolButtonIconOnly if narrow else style.ToolButtonTextBesideIcon)
+        self._everything.setToolButtonStyle(style.ToolButtonIconOnly if narrow else style.ToolButtonTextOnly)
 
     def _show_window(self) -> None:
         self._windows.button(int(self._vm.window)).setChecked(True)

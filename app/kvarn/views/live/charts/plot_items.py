@@ -6,21 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyqtgraph as pg
-from numpy.typing import NDArray
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
+from kvarn.viewmodels.live.chart_frame import Floats, finite_runs
+
 _PALE = 95
 """Opacity under a hatch, of 255."""
-
-Floats = NDArray[np.float64]
-
-
-def finite_runs(values: Floats) -> list[slice]:
-    """Index ranges without a gap."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], np.isfinite(values), [False])).astype(np.int8)))
-    return [slice(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
 class BandItem(pg.GraphicsObject):
@@ -105,6 +98,4 @@ def _ring(times: Floats, low: Floats, high: Floats) -> QPolygonF:
     if len(times) == 1:
         times, low, high = (np.repeat(part, 2) for part in (times, low, high))
         times = times + np.array([-0.1, 0.1])
-    xs = np.concatenate((times, times[::-1])).tolist()
-    ys = np.concatenate((high, low[::-1])).tolist()
-    return QPolygonF([QPointF(x, y) for x, y in zip(xs, ys, strict=True)])
+    return pg.functions.arrayToQPolygonF(np.concatenate((times, times[::-1])), np.concatenate((high, low[::-1])))

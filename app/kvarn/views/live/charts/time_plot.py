@@ -120,7 +120,8 @@ class TimePlot(pg.PlotWidget):
             self._marks.append(line)
         for line, mark in zip(self._marks, marks, strict=False):
             line.setPos(mark.x_s)
-            line.setPen(self._mark_pen(mark.kind))
+            if (pen := self._mark_pens[mark.kind == "error"]) != line.pen:
+                line.setPen(pen)
         for number, line in enumerate(self._marks):
             line.setVisible(number < len(marks))
 
@@ -144,6 +145,7 @@ class TimePlot(pg.PlotWidget):
         palette = theme().palette
         self.setBackground(palette.card)
         self._cursor.setPen(self.pen(palette.mute))
+        self._mark_pens = [self.pen(colour, style=Qt.PenStyle.DashLine) for colour in (palette.mute, palette.bad)]
         for side in ("left", "bottom"):
             axis = self.getAxis(side)
             axis.setPen(self.pen(palette.line))
@@ -187,11 +189,6 @@ class TimePlot(pg.PlotWidget):
             bottom.setHeight(TIME_AXIS_HEIGHT)
         else:
             item.hideAxis("bottom")
-
-    def _mark_pen(self, kind: str) -> QPen:
-        palette = theme().palette
-        colour = palette.bad if kind == "error" else palette.mute
-        return self.pen(colour, style=Qt.PenStyle.DashLine)
 
     def _place_caption(self) -> None:
         self._caption.adjustSize()
