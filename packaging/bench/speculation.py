@@ -28,7 +28,6 @@ TOKENS = int(sys.argv[2]) if len(sys.argv) > 2 else 256
 HYBRID = Path(__file__).resolve().parents[2] / "tests" / "data" / "tiny-hybrid-mtp" / "tiny-hybrid-mtp.gguf"
 MTP = ("--spec-type", "draft-mtp", "--spec-draft-n-max")
 COPY = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "4")
-Prompt = str | list[int]
 
 
 def repeating(_seed: int) -> dict[str, Any]:
