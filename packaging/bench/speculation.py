@@ -28,7 +28,6 @@ TOKENS = int(sys.argv[2]) if len(sys.argv) > 2 else 256
 HYBRID = Path(__file__).resolve().parents[2] / "tests" / "data" / "tiny-hybrid-mtp" / "tiny-hybrid-mtp.gguf"
 MTP = ("--spec-type", "draft-mtp", "--spec-draft-n-max")
 COPY = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "4")
-Prompt = str | list[int]
 
 
 def repeating(_seed: int) -> dict[str, Any]:
@@ -114,7 +113,9 @@ def part(title: str, model: Path, arms: dict[str, tuple[str, ...]], texts: dict[
     """Measure one model's arms on its texts and print a line for each."""
     print(title, flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        servers = [Arm(name, model, options, Path(folder) / f"{n}.log") for n, (name, options) in enumerate(arms.items())]
+        servers = [
+            Arm(name, model, options, Path(folder) / f"{n}.log") for n, (name, options) in enumerate(arms.items())
+        ]
         try:
             for label, text in texts.items():
                 _compare(label, servers, text)
