@@ -134,13 +134,12 @@ def compile_unit(compiler: Compiler, name: str, architectures: list[str]) -> boo
     """One call for all architectures; when it fails, one for each, so that the message names the culprit."""
     if run_nvcc(compiler, name, architectures):
         return True
-    for architecture in architectures if len(architectures) > 1 else []:
-        if not run_nvcc(compiler, name, [architecture]):
-            print(f"  {name}: sm_{architecture} fails")
+    bad = [a for a in architectures if len(architectures) == 1 or not run_nvcc(compiler, name, [a], quiet=True)]
+    print(f"  {name}: sm_{', sm_'.join(bad)} fails")
     return False
 
 
-def run_nvcc(compiler: Compiler, name: str, architectures: list[str]) -> bool:
+def run_nvcc(compiler: Compiler, name: str, architectures: list[str], *, quiet: bool = False) -> bool:
     """Compile, print what nvcc says, and note what was included when all went well. A warning is a failure."""
     with tempfile.TemporaryDirectory() as work:
         listing = Path(work, "unit.d")
@@ -150,7 +149,7 @@ def run_nvcc(compiler: Compiler, name: str, architectures: list[str]) -> bool:
         command += [str(listing), "-c", str(source), "-o", str(Path(work, "unit.o"))]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         said = (done.stdout + done.stderr).strip()
-        if said:
+        if said and not quiet:
             print(f"\n{said}", flush=True)
         if done.returncode or "warning" in said:
             return False

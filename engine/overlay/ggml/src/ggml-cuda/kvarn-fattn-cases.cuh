@@ -2,9 +2,7 @@
 
 // K-V pairs that the vector kernel of FlashAttention is compiled for; attention over any other pair converts to f16 first.
 // Heads of 64 meet the types of 64-value blocks, as llama/fit-kv-types chooses. Each pair is instantiated in a file of its own,
-// kvarn-fattn-vec-<K>-<V>.cu.
-
-#include "fattn-vec.cuh"
+// kvarn-fattn-vec-<K>-<V>.cu. To be included after fattn-vec.cuh, which has no guard of its own.
 
 #define KVARN_FATTN_VEC_CASES(X)                                              \
     X( 64, GGML_TYPE_KVARN_TBQ4_0_64,    GGML_TYPE_KVARN_TBQ4_0_64)           \
