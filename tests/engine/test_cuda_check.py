@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,15 @@ def test_our_own_files_and_those_we_touch_are_compiled():
         names
     )
     assert len(names) == len(set(names))
+
+
+def test_each_attention_kernel_that_is_offered_is_instantiated_and_no_other():
+    folder = ROOT / "engine" / "overlay" / "ggml" / "src" / "ggml-cuda"
+    pair = re.compile(r"\(\s*(64|128|256),\s*(GGML_TYPE_\w+),\s*(GGML_TYPE_\w+)\)")
+    offered = pair.findall((folder / "kvarn-fattn-cases.cuh").read_text())
+    compiled = [case for unit in folder.glob("kvarn-fattn-vec-*.cu") for case in pair.findall(unit.read_text())]
+    assert sorted(offered) == sorted(compiled)
+    assert len(offered) == len(set(offered)) >= 15
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in compiler is a script with a shebang")
