@@ -4,9 +4,9 @@ usage: kv_quality.py [--model starter|gemma|FILE ...] [--types q8_0,q8_0/planar3
                      [--tokens 8192] [--text FILE] [--threads 2]
 
 The figures of `llama-perplexity --kl-divergence`: at least `--tokens` of text are read, and the second half of each
-context is scored. That program keeps the logits of a whole context, 17 GB for Gemma at 16,384; here one context per cache
-type reads the text side by side, 256 tokens at a time, and f16 against itself is the floor. Default text: the Python
-language reference that every CPython carries (`pydoc_data.topics`).
+context is scored. That program keeps the logits of a whole context, 17 GB for Gemma at 16,384; here one context for
+each cache type reads the text side by side, 256 tokens at a time, and f16 against itself is the floor. Default text:
+the Python language reference that every CPython carries (`pydoc_data.topics`).
 """
 
 from __future__ import annotations
