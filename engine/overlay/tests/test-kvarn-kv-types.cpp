@@ -1,9 +1,13 @@
-// The codecs tbq4_0 and planar3_0: golden bytes, error on Gaussian blocks and on rotated outliers, odd values, and that what
+// The codecs of kvarn-kv-types.h: golden bytes, error on Gaussian blocks and on rotated outliers, odd values, and that what
 // the CPU backend computes has the reference's bytes. Prints one line per broken rule; exits 1 if there was any.
+
+#include "../ggml/src/kvarn-kv-trellis.h"
 
 #include "ggml.h"
 #include "ggml-cpu.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +16,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+extern "C" ggml_to_float_t kvarn_to_float(enum ggml_type type); // ggml-cpu's reader
 
 static int n_broken = 0;
 
@@ -38,6 +44,10 @@ static const kv_type kv_types[] = {
     { GGML_TYPE_KVARN_TBQ4_0_64,    "tbq4_0_64",     64, 34, 0.0095 },
     { GGML_TYPE_KVARN_PLANAR3_0,    "planar3_0",    128, 50, 0.0346 },
     { GGML_TYPE_KVARN_PLANAR3_0_64, "planar3_0_64",  64, 26, 0.0346 },
+    { GGML_TYPE_KVARN_TCQ4_0,       "tcq4_0",       128, 66, 0.0066 },
+    { GGML_TYPE_KVARN_TCQ4_0_64,    "tcq4_0_64",     64, 34, 0.0066 },
+    { GGML_TYPE_KVARN_TCQ3_0,       "tcq3_0",       128, 50, 0.0243 },
+    { GGML_TYPE_KVARN_TCQ3_0_64,    "tcq3_0_64",     64, 26, 0.0243 },
 };
 
 static std::vector<uint8_t> encoded(const kv_type & t, const std::vector<float> & x, bool reference = true) {
@@ -114,7 +124,7 @@ static const char * const golden[] = {
 };
 
 static void test_golden_bytes() {
-    for (size_t i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < sizeof(golden)/sizeof(golden[0]); ++i) {
         const std::string got = hex(encoded(kv_types[i], ramp(kv_types[i].n_values)));
         EXPECT(got == golden[i], "%s: %s", kv_types[i].name, got.c_str());
     }
@@ -256,6 +266,149 @@ static void test_backend_writes_reference_bytes() {
     }
 }
 
+// The trellis as kvarn-kv-trellis.h describes it, written down once more without its search.
+struct trellis {
+    int  bits, ring;
+    double per_sigma;
+    std::vector<int8_t> levels;
+
+    // Least error of n values after the trellis bits u1 and u2, over every choice of theirs; [last bit + 2 * the one before].
+    // Low bits of a choice come first.
+    std::array<int64_t, 4> least(const int32_t * q, int n, int state) const {
+        std::array<int64_t, 4> best;
+        best.fill(INT64_MAX);
+        std::vector<std::array<int64_t, 4>> error(n); // [e*2 + w]
+        for (int t = 0; t < n; ++t) {
+            for (int s = 0; s < 4; ++s) {
+                error[t][s] = INT64_MAX;
+                for (int r = 0; r < 1 << (bits - 1); ++r) {
+                    const int64_t distance = q[t] - KVARN_TRELLIS_FRACTION*levels[(s << (bits - 1)) + r];
+                    error[t][s] = std::min(error[t][s], distance*distance);
+                }
+            }
+        }
+        for (uint32_t choice = 0; choice < 1u << n; ++choice) {
+            int     u1 = state & 1, u2 = state >> 1;
+            int64_t total = 0;
+            for (int t = 0; t < n; ++t) {
+                const int u = (choice >> t) & 1;
+                total += error[t][u1*2 + (u ^ u2)];
+                u2 = u1;
+                u1 = u;
+            }
+            best[u1 + 2*u2] = std::min(best[u1 + 2*u2], total);
+        }
+        return best;
+    }
+
+    // Every choice of all trellis bits of a ring: each half from each state to each state, and the two that fit best.
+    int64_t least_of_ring(const int32_t * q) const {
+        const int half = ring/2;
+        std::array<std::array<int64_t, 4>, 4> first, second;
+        for (int state = 0; state < 4; ++state) {
+            first[state]  = least(q, half, state);
+            second[state] = least(q + half, half, state);
+        }
+        int64_t best = INT64_MAX;
+        for (int begin = 0; begin < 4; ++begin) {
+            for (int middle = 0; middle < 4; ++middle) {
+                best = std::min(best, first[begin][middle] + second[middle][begin]);
+            }
+        }
+        return best;
+    }
+
+    // Of a stored block's values, without its scale.
+    std::vector<int> stored_levels(const uint8_t * qs, int n) const {
+        std::vector<int> symbol(n), level(n);
+        for (int j = 0; j < n; ++j) {
+            const int g = j/32, i = j%32;
+            symbol[j] = bits == 4 ? (qs[16*g + i%16] >> 4*(i/16)) & 15
+                                  : ((qs[8*g + i%8] >> 2*(i/8)) & 3) | ((qs[n/4 + 4*g + i/8] >> i%8) & 1) << 2;
+        }
+        const int top = 1 << (bits - 1);
+        for (int j = 0; j < n; ++j) {
+            const int first = j - j%ring;
+            const int one   = symbol[first + (j + ring - 1)%ring];
+            const int two   = symbol[first + (j + ring - 2)%ring];
+            level[j] = levels[(symbol[j] ^ (two & top)) | (one & top) << 1];
+        }
+        return level;
+    }
+};
+
+static const trellis tcq4 = { 4, KVARN_TCQ4_RING, KVARN_TCQ4_PER_SIGMA, KVARN_TCQ4_LEVELS };
+static const trellis tcq3 = { 3, KVARN_TCQ3_RING, KVARN_TCQ3_PER_SIGMA, KVARN_TCQ3_LEVELS };
+
+static const trellis * trellis_of(const kv_type & t) {
+    const std::string name = t.name;
+    return name.rfind("tcq4", 0) == 0 ? &tcq4 : name.rfind("tcq3", 0) == 0 ? &tcq3 : nullptr;
+}
+
+static double energy_of(const std::vector<float> & x) {
+    double sum[32] = { 0 };
+    for (size_t j = 0; j < x.size(); ++j) {
+        sum[j%32] += (double) x[j]*x[j];
+    }
+    for (int step = 16; step > 0; step /= 2) {
+        for (int l = 0; l < step; ++l) {
+            sum[l] += sum[l + step];
+        }
+    }
+    return sum[0];
+}
+
+// No other choice of trellis bits, with the nearest level for each, is nearer than what is stored.
+static void test_the_nearest_path_is_found() {
+    for (const auto & t : kv_types) {
+        const trellis * code = trellis_of(t);
+        for (unsigned round = 0; code && round < 12; ++round) {
+            auto x = gaussian(t.n_values, 200 + round);
+            x[round] *= round % 3 == 2 ? 30.0f : 1.0f; // far beyond the last level
+            std::vector<int32_t> q(t.n_values);
+            const float scale = (float) (KVARN_TRELLIS_FRACTION*((float) code->per_sigma*std::sqrt((double) t.n_values)/std::sqrt(energy_of(x))));
+            for (int j = 0; j < t.n_values; ++j) {
+                q[j] = (int32_t) std::lrint(x[j]*scale);
+            }
+            const auto bytes = encoded(t, x, round % 2 == 0);
+            const auto level = code->stored_levels(bytes.data() + 2, t.n_values);
+            for (int begin = 0; begin < t.n_values; begin += code->ring) {
+                int64_t total = 0;
+                for (int j = begin; j < begin + code->ring; ++j) {
+                    const int64_t distance = q[j] - KVARN_TRELLIS_FRACTION*level[j];
+                    total += distance*distance;
+                }
+                const int64_t best = code->least_of_ring(&q[begin]);
+                EXPECT(total == best, "%s, round %u: %lld, and %lld is possible", t.name, round, (long long) total, (long long) best);
+            }
+        }
+    }
+}
+
+// Every sequence of bytes is a block: the reference reads what the rule says, and the backend what the reference reads.
+static void test_any_bytes_are_a_block() {
+    std::mt19937 engine(11);
+    for (const auto & t : kv_types) {
+        const trellis * code = trellis_of(t);
+        for (int round = 0; round < 200; ++round) {
+            std::vector<uint8_t> bytes(t.n_bytes);
+            for (auto & b : bytes) {
+                b = (uint8_t) engine();
+            }
+            bytes[0] = 0x00;
+            bytes[1] = 0x3c; // 1.0
+            const auto y = decoded(t, bytes);
+            std::vector<float> z(t.n_values);
+            kvarn_to_float(t.type)(bytes.data(), z.data(), t.n_values);
+            EXPECT(y == z, "%s, round %d", t.name, round);
+            if (code) {
+                const auto level = code->stored_levels(bytes.data() + 2, t.n_values);
+                EXPECT(std::equal(level.begin(), level.end(), y.begin()), "%s, round %d", t.name, round);
+            }
+        }
+    }
+}
+
 static void test_backend_dot() {
     const auto to_q8   = ggml_get_type_traits_cpu(GGML_TYPE_Q8_0)->from_float;
     const auto from_q8 = ggml_get_type_traits(GGML_TYPE_Q8_0)->to_float;
@@ -285,7 +438,8 @@ int main() {
     ggml_cpu_init();
     for (auto test : { test_traits, test_golden_bytes, test_gaussian_error, test_outlier_channels, test_norm_is_kept, test_zero_blocks,
                        test_values_that_are_no_numbers, test_scales_are_validated, test_chunks_join,
-                       test_backend_writes_reference_bytes, test_backend_dot }) {
+                       test_backend_writes_reference_bytes, test_the_nearest_path_is_found,
+                       test_any_bytes_are_a_block, test_backend_dot }) {
         test();
     }
     printf("%s\n", n_broken ? "FAILED" : "all kept");
