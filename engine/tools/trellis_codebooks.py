@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Derive the levels of tcq4_0 and tcq3_0 and print them as the macros of overlay/ggml/src/kvarn-kv-trellis.h.
 
-A generalised Lloyd iteration: encode Gaussian blocks with the exact tail-biting Viterbi search the engine uses, move each
-level to the mean of the values it stands for, repeat. Then the number of level units in a standard deviation is chosen
-together with the rounding to int8, for the least squared error of whole blocks whose norm is kept.
+A generalised Lloyd iteration: encode Gaussian blocks with the exact tail-biting Viterbi search the engine uses, move
+each level to the mean of the values it stands for, repeat. Then the number of level units in a standard deviation is
+chosen together with the rounding to int8, for the least squared error of whole blocks whose norm is kept.
 Needs numpy; takes a few minutes; the seed is fixed, so it prints the same numbers each time.
 """
 
@@ -44,8 +44,8 @@ CODES = (Code("TCQ4", 4, 16), Code("TCQ3", 3, 32))
 def search(code: Code, x: Array, levels: Array) -> Array:
     """Indices of the levels nearest to each row of x, a ring of values. Levels are [e][w][rank], ascending by rank.
 
-    State n = u1 + 2*u2 holds the trellis bits of the last value and of the one before. A value with trellis bit u takes its
-    level from subset e = u1, w = u ^ u2. All four first states are searched; the ring must end in the state it began in.
+    State n = u1 + 2*u2 holds the trellis bits of the last value and of the one before. A value with trellis bit u takes
+    its level from subset e = u1, w = u ^ u2. All four first states are searched; a ring ends in the state it began in.
     """
     n = len(x)
     total = np.full((n, 4, 4), np.inf)
@@ -85,7 +85,7 @@ def blocks(seed: int, n: int) -> Array:
 
 
 def first_levels(code: Code) -> Array:
-    """Gaussian quantiles dealt to the subsets in turn, in the order that a change of every sign leaves the trellis as it was."""
+    """Gaussian quantiles dealt to the subsets in turn, in the order that suits a change of every sign."""
     n = 4 * code.ranks
     quantiles = np.array([NormalDist().inv_cdf((i + 0.5) / n) for i in range(n)])
     levels = np.empty((2, 2, code.ranks))
@@ -113,7 +113,7 @@ def lloyd(code: Code) -> Array:
 
 
 def block_error(code: Code, x: Array, levels: Array, per_sigma: float) -> tuple[float, float]:
-    """Relative squared error of integer levels: with the norm of each block kept, and with the scale of least squares."""
+    """Relative squared error of integer levels: with each block's norm kept, and with the scale of least squares."""
     wanted = np.rint(x * (per_sigma * FRACTION)).reshape(-1, code.chain)
     y = levels.ravel()[search(code, wanted, levels * FRACTION)].reshape(x.shape)
     kept = y * (math.sqrt(BLOCK) / np.linalg.norm(y, axis=1, keepdims=True))
@@ -125,7 +125,11 @@ def rounded(code: Code, levels: Array) -> tuple[Array, float]:
     """Integer levels, and how many of their units make one standard deviation."""
     x = blocks(1000, 4096)
     most = 127.4 / np.abs(levels).max()
-    choices = [(np.rint(levels * unit), unit * tilt) for unit in np.linspace(most * 0.9, most, 12) for tilt in (0.995, 1.0, 1.005)]
+    choices = [
+        (np.rint(levels * unit), unit * tilt)
+        for unit in np.linspace(most * 0.9, most, 12)
+        for tilt in (0.995, 1.0, 1.005)
+    ]
     return min(choices, key=lambda choice: block_error(code, x, *choice)[0])
 
 

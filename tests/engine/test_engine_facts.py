@@ -16,7 +16,8 @@ LAYERS, KV_WIDTH = 30, 192
 
 
 @pytest.mark.parametrize(
-    ("kv_k", "kv_v", "flash"), [("f16", "f16", "off"), ("q8_0", "q4_0", "on"), ("tbq4_0", "planar3_0", "on"), ("tcq4_0", "tcq3_0", "on")]
+    ("kv_k", "kv_v", "flash"),
+    [("f16", "f16", "off"), ("q8_0", "q4_0", "on"), ("tbq4_0", "planar3_0", "on"), ("tcq4_0", "tcq3_0", "on")],
 )
 def test_props_says_what_was_allocated_to_the_byte(start_server, engine_build_info, kv_k, kv_v, flash):
     sizes = {kv["name"]: kv for kv in engine_build_info["kv_types"]}

@@ -1,4 +1,4 @@
-"""The rotated cache types in a running engine: sensible answers, exact sizes, refusals where rotation is not assured."""
+"""Rotated cache types in a running engine: sensible answers, exact sizes, refusals where rotation is not assured."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def test_the_next_tokens_are_nearly_those_of_an_exact_cache(start_server, reques
     assert "Tokyo" in text
     assert (facts["kv_k"], facts["kv_v"]) == (kv_k, kv_v)
     half = model_name == "starter_model"
-    assert facts["kv_v_bits"] == {"tbq4_0": 4.125, "planar3_0": 3.125, "tcq4_0": 4.125, "tcq3_0": 3.125}[kv_v] + (0.125 if half else 0)
+    assert facts["kv_v_bits"] == {"tbq4_0": 4.125, "planar3_0": 3.125, "tcq4_0": 4.125, "tcq3_0": 3.125}[kv_v] + (
+        0.125 if half else 0
+    )
     assert facts["kv_v_block_values"] == (64 if half else 128)
     said = server.log.read_text(errors="replace")
     assert f"V cache {kv_v}: blocks of {64 if half else 128}" in said
@@ -114,8 +116,13 @@ def refused(engine_dir: Path, model: Path, *options: str, env: dict[str, str] | 
 
 @pytest.mark.parametrize(
     ("options", "side"),
-    [(("-ctk", "tbq4_0"), "K"), (("-ctv", "planar3_0", "-fa", "on"), "V"), (("-ctk", "tcq4_0"), "K"),
-                          (("-ctv", "tcq3_0", "-fa", "on"), "V")])
+    [
+        (("-ctk", "tbq4_0"), "K"),
+        (("-ctv", "planar3_0", "-fa", "on"), "V"),
+        (("-ctk", "tcq4_0"), "K"),
+        (("-ctv", "tcq3_0", "-fa", "on"), "V"),
+    ],
+)
 def test_a_cache_is_refused_when_rotation_is_switched_off(engine_dir, engine_build_info, starter_model, options, side):
     said = refused(engine_dir, starter_model, *options, env={"LLAMA_ATTN_ROT_DISABLE": "1"})
     assert f"{side} cache type {options[1]} stores rotated values only" in said

@@ -137,7 +137,8 @@ def test_the_prediction_block_has_a_cache_of_its_own_only_while_it_drafts():
     assert draft(speculation="draft-mtp", extra_args=small) == 544 * MIB
 
 
-@pytest.mark.parametrize(("kv", "mib"), [("tbq4_0", 47.8125), ("planar3_0", 36.5625), ("tcq4_0", 47.8125), ("tcq3_0", 36.5625)]
+@pytest.mark.parametrize(
+    ("kv", "mib"), [("tbq4_0", 47.8125), ("planar3_0", 36.5625), ("tcq4_0", 47.8125), ("tcq3_0", 36.5625)]
 )
 def test_the_starter_takes_half_blocks_of_the_rotated_types(kv, mib):
     assert kv_bytes("smollm2", kv, 8192) == mib * MIB

@@ -1,17 +1,19 @@
 #pragma once
 
-// The trellis search of kvarn-kv-trellis.h with AVX2. The errors of eight values are found at once; then each value advances
+// The trellis search of kvarn-kv-trellis.h with AVX2. The errors of 16 values are found at once; then each value advances
 // the totals of all four first states, two to a register. Included by one file, after ggml-cpu's own headers.
 
 #include "kvarn-kv-trellis.h"
 
 #include <cstdint>
 
+static_assert(KVARN_TRELLIS_FRACTION == 16, "see meet_16");
+
 struct trellis {
     int bits, ring;
     int n_thresholds;
-    int32_t threshold[4][8]; // [subset][between rank and rank + 1], as q is
-    int32_t level[4][8];     // [subset][rank], as q is
+    int16_t threshold[4][8]; // [subset][between rank and rank + 1], as q is
+    int8_t  level[4][16];    // [subset][rank]
     int8_t  levels[32];
 };
 
@@ -21,36 +23,51 @@ static constexpr trellis make_trellis(const int8_t * levels, int bits, int ring)
     for (int i = 0; i < 4*n_ranks; ++i) {
         const int s = i/n_ranks, r = i%n_ranks;
         code.levels[i]   = levels[i];
-        code.level[s][r] = levels[i]*KVARN_TRELLIS_FRACTION;
+        code.level[s][r] = levels[i];
         if (r + 1 < n_ranks) {
-            code.threshold[s][r] = (levels[i] + levels[i + 1])*KVARN_TRELLIS_FRACTION/2;
+            code.threshold[s][r] = (int16_t) ((levels[i] + levels[i + 1])*KVARN_TRELLIS_FRACTION/2);
         }
     }
     return code;
 }
 
-// errors[t] holds those of subsets 0..3 of value t; ranks[t] the four ranks, one a byte
-static inline void meet_8(const trellis & code, __m256i q, __m128i * errors, int32_t * ranks) {
-    __m256i error[4];
-    __m256i four = _mm256_setzero_si256();
-    for (int s = 0; s < 4; ++s) {
-        __m256i rank = _mm256_setzero_si256();
-        for (int i = 0; i < code.n_thresholds; ++i) {
-            rank = _mm256_sub_epi32(rank, _mm256_cmpgt_epi32(q, _mm256_set1_epi32(code.threshold[s][i])));
-        }
-        const __m256i level    = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *) code.level[s]), rank);
-        const __m256i distance = _mm256_sub_epi32(q, level);
-        error[s] = _mm256_mullo_epi32(distance, distance);
-        four = _mm256_or_si256(four, _mm256_slli_epi32(rank, 8*s));
-    }
-    _mm256_storeu_si256((__m256i *) ranks, four);
-    const __m256i s01[2] = { _mm256_unpacklo_epi32(error[0], error[1]), _mm256_unpackhi_epi32(error[0], error[1]) };
-    const __m256i s23[2] = { _mm256_unpacklo_epi32(error[2], error[3]), _mm256_unpackhi_epi32(error[2], error[3]) };
+// Four numbers of each of 8 values: to[t] = those of value t.
+static inline void transpose_8(const __m256i * of, __m128i * to) {
+    const __m256i s01[2] = { _mm256_unpacklo_epi32(of[0], of[1]), _mm256_unpackhi_epi32(of[0], of[1]) };
+    const __m256i s23[2] = { _mm256_unpacklo_epi32(of[2], of[3]), _mm256_unpackhi_epi32(of[2], of[3]) };
     for (int i = 0; i < 4; ++i) { // values i and i + 4
         const __m256i two = i % 2 ? _mm256_unpackhi_epi64(s01[i/2], s23[i/2]) : _mm256_unpacklo_epi64(s01[i/2], s23[i/2]);
-        errors[i]     = _mm256_castsi256_si128(two);
-        errors[i + 4] = _mm256_extracti128_si256(two, 1);
+        to[i]     = _mm256_castsi256_si128(two);
+        to[i + 4] = _mm256_extracti128_si256(two, 1);
     }
+}
+
+// errors[t] holds those of subsets 0..3 of value t; ranks[t] the four ranks, one a byte.
+// The norm of a block bounds its values, so q and its distance from a level fit 16 bits.
+static inline void meet_16(const trellis & code, __m256i first, __m256i second, __m128i * errors, int32_t * ranks) {
+    const __m256i q = _mm256_packs_epi32(first, second); // unpacking sixteens puts them back in order
+    __m256i error[2][4];
+    __m256i rank[4];
+    for (int s = 0; s < 4; ++s) {
+        __m256i above = _mm256_setzero_si256();
+        for (int i = 0; i < code.n_thresholds; ++i) {
+            above = _mm256_sub_epi16(above, _mm256_cmpgt_epi16(q, _mm256_set1_epi16(code.threshold[s][i])));
+        }
+        const __m256i table    = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *) code.level[s]));
+        const __m256i level    = _mm256_slli_epi16(_mm256_shuffle_epi8(table, above), 8);
+        const __m256i distance = _mm256_sub_epi16(q, _mm256_srai_epi16(level, 4)); // 8 - 4: times KVARN_TRELLIS_FRACTION
+        const __m256i low      = _mm256_mullo_epi16(distance, distance);
+        const __m256i high     = _mm256_mulhi_epi16(distance, distance);
+        error[0][s] = _mm256_unpacklo_epi16(low, high);
+        error[1][s] = _mm256_unpackhi_epi16(low, high);
+        rank[s]     = above;
+    }
+    const __m256i rank01 = _mm256_or_si256(rank[0], _mm256_slli_epi16(rank[1], 8));
+    const __m256i rank23 = _mm256_or_si256(rank[2], _mm256_slli_epi16(rank[3], 8));
+    _mm256_storeu_si256((__m256i *) ranks,       _mm256_unpacklo_epi16(rank01, rank23));
+    _mm256_storeu_si256((__m256i *) (ranks + 8), _mm256_unpackhi_epi16(rank01, rank23));
+    transpose_8(error[0], errors);
+    transpose_8(error[1], errors + 8);
 }
 
 // Totals of two first states, four states reached from each. Bit n + 4*h of the result: from u2 = 1 to state n, in half h.
@@ -116,9 +133,9 @@ static inline void go_back(const trellis & code, ring_trail * ring, int t, uint8
 // of the squared levels.
 static inline int search_two_rings(const trellis & code, const __m256i * q, uint8_t * symbol) {
     ring_trail ring[2];
-    for (int t = 0; t < 2*code.ring; t += 8) {
+    for (int t = 0; t < 2*code.ring; t += 16) {
         ring_trail * to = ring + t/code.ring;
-        meet_8(code, q[t/8], to->errors + t%code.ring, to->ranks + t%code.ring);
+        meet_16(code, q[t/8], q[t/8 + 1], to->errors + t%code.ring, to->ranks + t%code.ring);
     }
     go_forward(code, ring);
     ring[0].level_energy = ring[1].level_energy = 0;
