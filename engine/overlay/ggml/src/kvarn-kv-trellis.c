@@ -3,7 +3,6 @@
 #include "kvarn-kv-trellis.h"
 
 #include <assert.h>
-#include <math.h>
 
 #define MAX_RING 32
 
