@@ -129,8 +129,8 @@ static inline void go_back(const trellis & code, ring_trail * ring, int t, uint8
     ring->state = e + 2*u2;
 }
 
-// kvarn_trellis_search() for two neighbouring rings, side by side because each step waits for the one before. Returns the sum
-// of the squared levels.
+// kvarn_trellis_search() for two neighbouring rings, side by side because each step waits for the one before.
+// Returns the sum of the squared levels.
 static inline int search_two_rings(const trellis & code, const __m256i * q, uint8_t * symbol) {
     ring_trail ring[2];
     for (int t = 0; t < 2*code.ring; t += 16) {
