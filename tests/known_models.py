@@ -12,7 +12,8 @@ from kvarn.domain.library.model_facts import ModelFacts, TensorFacts
 
 MIB = 1 << 20
 TBQ4, PLANAR3 = KvType("tbq4_0", 128, 66, 34, True), KvType("planar3_0", 128, 50, 26, True)
-TYPES = {kv.name: kv for kv in (*STOCK_KV_TYPES, TBQ4, PLANAR3)}
+TCQ4, TCQ3 = KvType("tcq4_0", 128, 66, 34, True), KvType("tcq3_0", 128, 50, 26, True)
+TYPES = {kv.name: kv for kv in (*STOCK_KV_TYPES, TBQ4, PLANAR3, TCQ4, TCQ3)}
 
 
 def facts(architecture: str, *, tensors: TensorFacts | None = None, vocab: int | None = 32000, **hparams: Any):

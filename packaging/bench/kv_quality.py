@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from real_models import join_gemma, starter_path  # noqa: E402
 
-TYPES = "f16,q8_0,q4_0,tbq4_0,q8_0/planar3_0,planar3_0"
+TYPES = "f16,q8_0,q4_0,tbq4_0,tcq4_0,q8_0/planar3_0,planar3_0,tcq3_0"
 LONG = {"starter": 8192, "gemma": 16384}
 BATCH = 256
 """Tokens between two comparisons: the logits of one batch are all that is kept."""

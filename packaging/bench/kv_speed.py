@@ -94,7 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stock", type=Path)
     parser.add_argument("--model", action="append", help="`starter`, `gemma` or a file; both models when not given")
-    parser.add_argument("--types", default="f16,q8_0,q4_0,tbq4_0,planar3_0")
+    parser.add_argument("--types", default="f16,q8_0,q4_0,tbq4_0,tcq4_0,planar3_0,tcq3_0")
     parser.add_argument("--depths", default="0,4096")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)

@@ -16,7 +16,8 @@ LAYERS, KV_WIDTH = 30, 192
 
 
 @pytest.mark.parametrize(
-    ("kv_k", "kv_v", "flash"), [("f16", "f16", "off"), ("q8_0", "q4_0", "on"), ("tbq4_0", "planar3_0", "on")]
+    ("kv_k", "kv_v", "flash"),
+    [("f16", "f16", "off"), ("q8_0", "q4_0", "on"), ("tbq4_0", "planar3_0", "on"), ("tcq4_0", "tcq3_0", "on")],
 )
 def test_props_says_what_was_allocated_to_the_byte(start_server, engine_build_info, kv_k, kv_v, flash):
     sizes = {kv["name"]: kv for kv in engine_build_info["kv_types"]}
@@ -59,8 +60,10 @@ def test_kv_types_have_the_published_block_sizes(engine_build_info):
     assert sizes["q4_0"] == (32, 18)
     assert sizes["tbq4_0"] == (128, 66)
     assert sizes["planar3_0"] == (128, 50)
+    assert sizes["tcq4_0"] == (128, 66)
+    assert sizes["tcq3_0"] == (128, 50)
     halves = {kv["name"]: kv.get("half_block_bytes") for kv in engine_build_info["kv_types"] if kv.get("is_rotated")}
-    assert halves == {"tbq4_0": 34, "planar3_0": 26}
+    assert halves == {"tbq4_0": 34, "planar3_0": 26, "tcq4_0": 34, "tcq3_0": 26}
     assert all(
         kv["bits_per_value"] == 8 * kv["block_bytes"] / kv["block_values"] for kv in engine_build_info["kv_types"]
     )

@@ -1,4 +1,4 @@
-"""tbq4_0 and planar3_0 in a running engine: sensible answers, exact sizes, refusals where rotation is not assured."""
+"""Rotated cache types in a running engine: sensible answers, exact sizes, refusals where rotation is not assured."""
 
 from __future__ import annotations
 
@@ -69,6 +69,9 @@ def exact(start_server, request):
         ("starter_model", "q8_0", "planar3_0"),
         ("gemma_model", "tbq4_0", "tbq4_0"),
         ("gemma_model", "tbq4_0", "planar3_0"),
+        ("starter_model", "tcq4_0", "tcq4_0"),
+        ("starter_model", "q8_0", "tcq3_0"),
+        ("gemma_model", "tcq4_0", "tcq3_0"),
     ],
 )
 def test_the_next_tokens_are_nearly_those_of_an_exact_cache(start_server, request, exact, model_name, kv_k, kv_v):
@@ -82,14 +85,17 @@ def test_the_next_tokens_are_nearly_those_of_an_exact_cache(start_server, reques
     assert "Tokyo" in text
     assert (facts["kv_k"], facts["kv_v"]) == (kv_k, kv_v)
     half = model_name == "starter_model"
-    assert facts["kv_v_bits"] == {"tbq4_0": 4.125, "planar3_0": 3.125}[kv_v] + (0.125 if half else 0)
+    assert facts["kv_v_bits"] == {"tbq4_0": 4.125, "planar3_0": 3.125, "tcq4_0": 4.125, "tcq3_0": 3.125}[kv_v] + (
+        0.125 if half else 0
+    )
     assert facts["kv_v_block_values"] == (64 if half else 128)
     said = server.log.read_text(errors="replace")
     assert f"V cache {kv_v}: blocks of {64 if half else 128}" in said
 
 
-def test_a_long_answer_goes_on_after_the_context_shifted(start_server):
-    options = ("-c", "256", "-np", "1", "-ctk", "tbq4_0", "-ctv", "planar3_0", "-fa", "on", "--context-shift")
+@pytest.mark.parametrize(("kv_k", "kv_v"), [("tbq4_0", "planar3_0"), ("tcq4_0", "tcq3_0")])
+def test_a_long_answer_goes_on_after_the_context_shifted(start_server, kv_k, kv_v):
+    options = ("-c", "256", "-np", "1", "-ctk", kv_k, "-ctv", kv_v, "-fa", "on", "--context-shift")
     with start_server(*options) as server:
         answer = server.complete(TEXT * 6, n_predict=80, ignore_eos=True)
         assert answer["tokens_predicted"] == 80
@@ -108,7 +114,15 @@ def refused(engine_dir: Path, model: Path, *options: str, env: dict[str, str] | 
     return (done.stdout + done.stderr).decode(errors="replace")
 
 
-@pytest.mark.parametrize(("options", "side"), [(("-ctk", "tbq4_0"), "K"), (("-ctv", "planar3_0", "-fa", "on"), "V")])
+@pytest.mark.parametrize(
+    ("options", "side"),
+    [
+        (("-ctk", "tbq4_0"), "K"),
+        (("-ctv", "planar3_0", "-fa", "on"), "V"),
+        (("-ctk", "tcq4_0"), "K"),
+        (("-ctv", "tcq3_0", "-fa", "on"), "V"),
+    ],
+)
 def test_a_cache_is_refused_when_rotation_is_switched_off(engine_dir, engine_build_info, starter_model, options, side):
     said = refused(engine_dir, starter_model, *options, env={"LLAMA_ATTN_ROT_DISABLE": "1"})
     assert f"{side} cache type {options[1]} stores rotated values only" in said
@@ -146,7 +160,7 @@ def test_a_saved_slot_goes_on_where_it_was(start_server, saved):
     assert after["content"] == before["content"]
 
 
-@pytest.mark.parametrize("other", [("f16", "f16"), ("q8_0", "q8_0"), ("planar3_0", "tbq4_0")])
+@pytest.mark.parametrize("other", [("f16", "f16"), ("q8_0", "q8_0"), ("planar3_0", "tbq4_0"), ("tcq4_0", "tcq3_0")])
 def test_a_saved_slot_of_another_kind_is_refused_and_harms_nothing(start_server, saved, other):
     folder, _ = saved
     with start_server(*cache(*other), *folder) as server:

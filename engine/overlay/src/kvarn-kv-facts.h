@@ -12,7 +12,7 @@
 struct kvarn_kv_facts {
     std::string type_k; // empty when the context has no attention cache of a kind known here
     std::string type_v;
-    int32_t     k_block_values = 0; // tells the two block sizes of tbq4_0 and planar3_0 apart
+    int32_t     k_block_values = 0; // tells the two block sizes of a rotated type apart
     int32_t     v_block_values = 0;
     double      k_bits         = 0; // stored bits of a value, scales included
     double      v_bits         = 0;

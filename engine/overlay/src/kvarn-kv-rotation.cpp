@@ -26,15 +26,20 @@ bool kvarn_is_rotated_type(ggml_type type) {
 // which types fit a model
 //
 
-std::string kvarn_public_type_name(ggml_type type) {
-    const std::string name = ggml_type_name(type);
-    const bool small = type == GGML_TYPE_KVARN_TBQ4_0_64 || type == GGML_TYPE_KVARN_PLANAR3_0_64;
-    return small ? name.substr(0, name.size() - strlen("_64")) : name;
+static ggml_type with_blocks_of_64(ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_KVARN_TBQ4_0:    return GGML_TYPE_KVARN_TBQ4_0_64;
+        case GGML_TYPE_KVARN_PLANAR3_0: return GGML_TYPE_KVARN_PLANAR3_0_64;
+        case GGML_TYPE_KVARN_TCQ4_0:    return GGML_TYPE_KVARN_TCQ4_0_64;
+        case GGML_TYPE_KVARN_TCQ3_0:    return GGML_TYPE_KVARN_TCQ3_0_64;
+        default:                        return type;
+    }
 }
 
-static ggml_type with_blocks_of_64(ggml_type type) {
-    return type == GGML_TYPE_KVARN_TBQ4_0    ? GGML_TYPE_KVARN_TBQ4_0_64 :
-           type == GGML_TYPE_KVARN_PLANAR3_0 ? GGML_TYPE_KVARN_PLANAR3_0_64 : type;
+std::string kvarn_public_type_name(ggml_type type) {
+    const std::string name = ggml_type_name(type);
+    const bool small = kvarn_is_rotated_type(type) && ggml_blck_size(type) == KVARN_QK_64;
+    return small ? name.substr(0, name.size() - strlen("_64")) : name;
 }
 
 static bool divides_all(int64_t n, const std::vector<uint32_t> & heads) {
@@ -227,7 +232,7 @@ ggml_tensor * kvarn_unrotate(ggml_context * ctx, ggml_tensor * cur, ggml_tensor 
 
 void kvarn_require_plain(const ggml_tensor * rot) {
     if (has_signs(rot)) {
-        throw std::runtime_error("this model rotates its cache in a way of its own, which tbq4_0 and planar3_0 do not support; "
+        throw std::runtime_error("this model rotates its cache in a way of its own, which rotated cache types do not support; "
                 "q8_0 and q4_0 work");
     }
 }

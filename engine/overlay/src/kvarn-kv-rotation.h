@@ -1,6 +1,6 @@
 #pragma once
 
-// The contract of the cache types tbq4_0 and planar3_0: no value is stored unless it was rotated, nothing is read without
+// The contract of the rotated cache types (kvarn-kv-types.h): no value is stored unless it was rotated, nothing is read without
 // being rotated back, and nothing that was stored under another rotation is taken for ours. Whatever cannot keep it is refused
 // when the context is made. Upstream's own types keep upstream's rotation.
 //
@@ -18,7 +18,7 @@ class llama_io_read_i;
 class llama_io_write_i;
 struct llama_hparams;
 
-bool kvarn_is_rotated_type(ggml_type type); // tbq4_0 or planar3_0, either block size
+bool kvarn_is_rotated_type(ggml_type type); // one of kvarn-kv-types.h, either block size
 
 // The name people give and read; one name stands for both block sizes.
 std::string kvarn_public_type_name(ggml_type type);

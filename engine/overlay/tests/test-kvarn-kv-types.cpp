@@ -1,9 +1,12 @@
-// The codecs tbq4_0 and planar3_0: golden bytes, error on Gaussian blocks and on rotated outliers, odd values, and that what
+// The codecs of kvarn-kv-types.h: golden bytes, error on Gaussian blocks and on rotated outliers, odd values, and that what
 // the CPU backend computes has the reference's bytes. Prints one line per broken rule; exits 1 if there was any.
+
+#include "test-kvarn-trellis.h"
 
 #include "ggml.h"
 #include "ggml-cpu.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +15,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+extern "C" ggml_to_float_t kvarn_to_float(enum ggml_type type); // ggml-cpu's reader
 
 static int n_broken = 0;
 
@@ -30,7 +35,7 @@ struct kv_type {
     const char * name;
     int          n_values;      // of a block
     size_t       n_bytes;       // of a block
-    double       gaussian_error; // squared error of the codebook as part of the variance
+    double       gaussian_error; // squared error as part of the variance: of the codebook, or with a trellis of such blocks
 };
 
 static const kv_type kv_types[] = {
@@ -38,7 +43,16 @@ static const kv_type kv_types[] = {
     { GGML_TYPE_KVARN_TBQ4_0_64,    "tbq4_0_64",     64, 34, 0.0095 },
     { GGML_TYPE_KVARN_PLANAR3_0,    "planar3_0",    128, 50, 0.0346 },
     { GGML_TYPE_KVARN_PLANAR3_0_64, "planar3_0_64",  64, 26, 0.0346 },
+    { GGML_TYPE_KVARN_TCQ4_0,       "tcq4_0",       128, 66, 0.00632 },
+    { GGML_TYPE_KVARN_TCQ4_0_64,    "tcq4_0_64",     64, 34, 0.00611 },
+    { GGML_TYPE_KVARN_TCQ3_0,       "tcq3_0",       128, 50, 0.02359 },
+    { GGML_TYPE_KVARN_TCQ3_0_64,    "tcq3_0_64",     64, 26, 0.02296 },
 };
+
+static const trellis * trellis_of(const kv_type & t) {
+    const std::string name = t.name;
+    return name.rfind("tcq4", 0) == 0 ? &tcq4 : name.rfind("tcq3", 0) == 0 ? &tcq3 : nullptr;
+}
 
 static std::vector<uint8_t> encoded(const kv_type & t, const std::vector<float> & x, bool reference = true) {
     std::vector<uint8_t> bytes(ggml_row_size(t.type, x.size()), 0xee);
@@ -111,10 +125,15 @@ static const char * const golden[] = {
     "be2b42c963db853ca752c9742b964db853dab852ca742b964db863da853ca752c973",
     "9a2b89a228b65dd7759962d8765d97258aa2d8755da7298a62d8759da2288a62d7754c2693cd6693c964b3d96c32996c369b",
     "9a2ba1e8752d4a5297a5d4a5297a5e87a2d42ab55aa9d54aa556",
+    "2a2bd0fa1cb66183a5d0fa154ee913a6d0f2691c36510bad5fea943e6103a550ea9514bed1faad4fe1143e510aad5fea9c3625d07a95ce6913b6d0f2ad47e914"
+    "3650",
+    "2b2b90e4b9f6421653a0ed39865a976ba175e428ed41865b97e4b9fdca965390e4b9",
+    "a229e4798ed7344d92e4794ed3244d92e7394e9324799ee7398e92e4399ee339499382949d6fec4b90b2f3911de452d6be05",
+    "ac29c8761cb62d8b61d872d8b61c8761cb628b675d2ceba20c17",
 };
 
 static void test_golden_bytes() {
-    for (size_t i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < sizeof(kv_types)/sizeof(kv_types[0]); ++i) {
         const std::string got = hex(encoded(kv_types[i], ramp(kv_types[i].n_values)));
         EXPECT(got == golden[i], "%s: %s", kv_types[i].name, got.c_str());
     }
@@ -126,7 +145,7 @@ static void test_gaussian_error() {
         const double error = relative_error(x, round_trip(t, x));
         printf("%-13s gaussian error %.5f, %.2f bits a value\n", t.name, error, 8.0*t.n_bytes/t.n_values);
         // a block is scaled by its own norm, which knows a little more than the distribution: about 4/n less error
-        const double low = t.gaussian_error*(0.98 - 5.0/t.n_values);
+        const double low = t.gaussian_error*(0.98 - (trellis_of(t) ? 0.0 : 5.0/t.n_values));
         EXPECT(error > low && error < t.gaussian_error*1.02, "%s: %.5f", t.name, error);
     }
 }
@@ -256,6 +275,70 @@ static void test_backend_writes_reference_bytes() {
     }
 }
 
+static double energy_of(const std::vector<float> & x) {
+    double sum[32] = { 0 };
+    for (size_t j = 0; j < x.size(); ++j) {
+        sum[j%32] += (double) x[j]*x[j];
+    }
+    for (int step = 16; step > 0; step /= 2) {
+        for (int l = 0; l < step; ++l) {
+            sum[l] += sum[l + step];
+        }
+    }
+    return sum[0];
+}
+
+// No other choice of trellis bits, with the nearest level for each, is nearer than what is stored.
+static void test_the_nearest_path_is_found() {
+    for (const auto & t : kv_types) {
+        const trellis * code = trellis_of(t);
+        for (unsigned round = 0; code && round < 12; ++round) {
+            auto x = gaussian(t.n_values, 200 + round);
+            x[round] *= round % 3 == 2 ? 30.0f : 1.0f; // far beyond the last level
+            std::vector<int32_t> q(t.n_values);
+            const float scale = (float) (KVARN_TRELLIS_FRACTION*((float) code->per_sigma*std::sqrt((double) t.n_values)/std::sqrt(energy_of(x))));
+            for (int j = 0; j < t.n_values; ++j) {
+                q[j] = (int32_t) std::lrint(x[j]*scale);
+            }
+            const auto bytes = encoded(t, x, round % 2 == 0);
+            const auto level = code->stored_levels(bytes.data() + 2, t.n_values);
+            for (int begin = 0; begin < t.n_values; begin += code->ring) {
+                int64_t total = 0;
+                for (int j = begin; j < begin + code->ring; ++j) {
+                    const int64_t distance = q[j] - KVARN_TRELLIS_FRACTION*level[j];
+                    total += distance*distance;
+                }
+                const int64_t best = code->least_of_ring(&q[begin]);
+                EXPECT(total == best, "%s, round %u: %lld, and %lld is possible", t.name, round, (long long) total, (long long) best);
+            }
+        }
+    }
+}
+
+// Every sequence of bytes is a block: the reference reads what the rule says, and the backend what the reference reads.
+static void test_any_bytes_are_a_block() {
+    std::mt19937 engine(11);
+    for (const auto & t : kv_types) {
+        const trellis * code = trellis_of(t);
+        for (int round = 0; round < 200; ++round) {
+            std::vector<uint8_t> bytes(t.n_bytes);
+            for (auto & b : bytes) {
+                b = (uint8_t) engine();
+            }
+            bytes[0] = 0x00;
+            bytes[1] = 0x3c; // 1.0
+            const auto y = decoded(t, bytes);
+            std::vector<float> z(t.n_values);
+            kvarn_to_float(t.type)(bytes.data(), z.data(), t.n_values);
+            EXPECT(y == z, "%s, round %d", t.name, round);
+            if (code) {
+                const auto level = code->stored_levels(bytes.data() + 2, t.n_values);
+                EXPECT(std::equal(level.begin(), level.end(), y.begin()), "%s, round %d", t.name, round);
+            }
+        }
+    }
+}
+
 static void test_backend_dot() {
     const auto to_q8   = ggml_get_type_traits_cpu(GGML_TYPE_Q8_0)->from_float;
     const auto from_q8 = ggml_get_type_traits(GGML_TYPE_Q8_0)->to_float;
@@ -285,7 +368,8 @@ int main() {
     ggml_cpu_init();
     for (auto test : { test_traits, test_golden_bytes, test_gaussian_error, test_outlier_channels, test_norm_is_kept, test_zero_blocks,
                        test_values_that_are_no_numbers, test_scales_are_validated, test_chunks_join,
-                       test_backend_writes_reference_bytes, test_backend_dot }) {
+                       test_backend_writes_reference_bytes, test_the_nearest_path_is_found,
+                       test_any_bytes_are_a_block, test_backend_dot }) {
         test();
     }
     printf("%s\n", n_broken ? "FAILED" : "all kept");

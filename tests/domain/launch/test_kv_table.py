@@ -34,6 +34,8 @@ GROWS = {
     ("qwen36", "q4_0"): 18432,
     ("qwen36", "tbq4_0"): 16896,
     ("qwen36", "planar3_0"): 12800,
+    ("qwen36", "tcq4_0"): 16896,
+    ("qwen36", "tcq3_0"): 12800,
     ("smollm2", "f16"): 23040,
     ("smollm2", "q8_0"): 12240,
     ("smollm2", "q4_0"): 6480,
@@ -135,13 +137,15 @@ def test_the_prediction_block_has_a_cache_of_its_own_only_while_it_drafts():
     assert draft(speculation="draft-mtp", extra_args=small) == 544 * MIB
 
 
-@pytest.mark.parametrize(("kv", "mib"), [("tbq4_0", 47.8125), ("planar3_0", 36.5625)])
+@pytest.mark.parametrize(
+    ("kv", "mib"), [("tbq4_0", 47.8125), ("planar3_0", 36.5625), ("tcq4_0", 47.8125), ("tcq3_0", 36.5625)]
+)
 def test_the_starter_takes_half_blocks_of_the_rotated_types(kv, mib):
     assert kv_bytes("smollm2", kv, 8192) == mib * MIB
 
 
 @pytest.mark.parametrize("model", ["heads-of-80", "deepseek3", "deepseek2-lite"])
-@pytest.mark.parametrize("kv", ["tbq4_0", "planar3_0"])
+@pytest.mark.parametrize("kv", ["tbq4_0", "planar3_0", "tcq4_0", "tcq3_0"])
 def test_a_type_that_cannot_store_a_row_gives_no_number(model, kv):
     budget = estimate_budget(entry(MODELS[model]), LaunchSettings(), TYPES[kv], TYPES[kv], free_bytes=None)
     assert ("blocks of 64" if model == "heads-of-80" else "rotated") in budget.unknown

@@ -1,5 +1,7 @@
 #include "kvarn-flash-attn.h"
 
+#include "kvarn-flash-attn-cut.h"
+#include "kvarn-flash-attn-softmax.h"
 #include "kvarn-flash-attn-tile.h"
 
 #include "ggml-cpu-impl.h"
@@ -7,74 +9,16 @@
 #include "ggml-impl.h"
 #include "ops.h"
 #include "simd-mappings.h"
-#include "vec.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
+
+using namespace kvarn_fa;
 
 namespace {
 
 constexpr int KEYS = KVARN_FA_KEYS;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1)/b; }
-
-size_t padded(size_t bytes) { return GGML_PAD(bytes, CACHE_LINE_SIZE); }
-
-// How one node is cut. A tile is the queries x heads that meet the same cached rows; a part is a share of those rows.
-struct cutting {
-    int64_t heads;          // query heads of a tile
-    int64_t queries;        // query positions of a tile
-    int64_t head_tiles;     // tiles per group of heads: 1 up to 64 heads
-    int64_t query_tiles;
-    int64_t n_tiles;
-    int64_t key_tiles;
-    int64_t n_parts;        // 1: each tile meets all rows; more: partial results are merged in the order of the parts
-    int64_t ld;             // floats from one output row to the next
-    size_t  thread_bytes;   // scratch of one thread
-    size_t  partial_bytes;  // all partial results
-
-    int64_t rows() const { return heads*queries; }
-    size_t  partial_floats() const { return ld + 2; }  // maximum, sum, values
-};
-
-// A split exists to occupy every thread equally: the least number of parts that gives each the same number of units.
-int64_t choose_parts(int64_t n_tiles, int64_t key_tiles, int n_threads) {
-    if (n_tiles >= 4*n_threads) {
-        return 1;
-    }
-    const int64_t parts = n_threads/std::gcd(n_tiles, (int64_t) n_threads);
-    // Many tiles on an odd number of threads: a rough split, or the partial results grow out of all proportion.
-    const int64_t bounded = n_tiles < n_threads ? parts : std::min<int64_t>(parts, 4);
-    return std::clamp<int64_t>(bounded, 1, key_tiles);
-}
-
-cutting cut(const ggml_tensor * dst, int n_threads) {
-    const ggml_tensor * q = dst->src[0];
-    const ggml_tensor * k = dst->src[1];
-    const ggml_tensor * v = dst->src[2];
-    const int64_t group = q->ne[2]/k->ne[2];
-
-    cutting c = {};
-    c.heads       = std::min<int64_t>(group, KVARN_FA_ROWS);
-    c.head_tiles  = ceil_div(group, c.heads);
-    c.queries     = std::min<int64_t>(KVARN_FA_ROWS/c.heads, q->ne[1]);
-    c.query_tiles = ceil_div(q->ne[1], c.queries);
-    c.n_tiles     = q->ne[3]*k->ne[2]*c.head_tiles*c.query_tiles;
-    c.key_tiles   = std::max<int64_t>(1, ceil_div(k->ne[1], KEYS));
-    c.n_parts     = choose_parts(c.n_tiles, c.key_tiles, n_threads);
-    c.ld          = GGML_PAD(v->ne[0], 16);
-
-    const size_t floats = KVARN_FA_ROWS*KEYS + KEYS + KEYS*c.ld + KVARN_FA_ROWS*c.ld;
-    c.thread_bytes  = padded(floats*sizeof(float)) + padded(kvarn_fa_query_bytes(k->ne[0])) + padded(kvarn_fa_score_bytes(k->ne[0]));
-    c.partial_bytes = c.n_parts == 1 ? 0 : padded(c.n_tiles*c.rows()*c.n_parts*c.partial_floats()*sizeof(float));
-    return c;
-}
-
-size_t work_bytes(const cutting & c, int n_threads) {
-    return CACHE_LINE_SIZE + n_threads*c.thread_bytes + c.partial_bytes;
-}
 
 bool is_convertible(ggml_type type) {
     return type == GGML_TYPE_F32 || ggml_get_type_traits(type)->to_float != nullptr;
@@ -91,84 +35,6 @@ bool is_ours(const ggml_tensor * dst) {
     const bool fits_distances = k->nb[1] < (1u << 26);  // 16 rows from the first one, in 32 bits
     return has_our_types && has_one_group && has_whole_rows && fits_distances && q->type == GGML_TYPE_F32 && is_convertible(k->type) &&
         is_convertible(v->type);
-}
-
-struct softmax_rule {
-    float scale;
-    float softcap;
-    float slope_base_low;
-    float slope_base_high;
-    uint32_t n_head_log2;
-    bool has_slopes;
-
-    explicit softmax_rule(const ggml_tensor * dst) {
-        float max_bias;
-        memcpy(&scale,    (const float *) dst->op_params + 0, sizeof(float));
-        memcpy(&max_bias, (const float *) dst->op_params + 1, sizeof(float));
-        memcpy(&softcap,  (const float *) dst->op_params + 2, sizeof(float));
-        if (softcap != 0.0f) {
-            scale /= softcap;
-        }
-        n_head_log2     = 1u << (uint32_t) floor(log2((double) dst->src[0]->ne[2]));
-        slope_base_low  = powf(2.0f, -max_bias/n_head_log2);
-        slope_base_high = powf(2.0f, -max_bias/2.0f/n_head_log2);
-        has_slopes      = max_bias > 0.0f;
-    }
-
-    float slope(uint32_t head) const {
-        if (!has_slopes) {
-            return 1.0f;
-        }
-        return head < n_head_log2 ? powf(slope_base_low, head + 1) : powf(slope_base_high, 2*(head - n_head_log2) + 1);
-    }
-};
-
-enum class mask_kind { OPEN, CLOSED, MIXED };
-
-// 64 mask values at once: nearly every tile of a causal or windowed mask is all zeros or all -inf.
-mask_kind kind_of(const ggml_fp16_t * mask, int n) {
-    if (n % 4 != 0) {
-        return mask_kind::MIXED;
-    }
-    uint64_t ones  = ~0ull;
-    uint64_t zeros = 0;
-    for (int i = 0; i < n; i += 4) {
-        uint64_t four;
-        memcpy(&four, mask + i, sizeof(four));
-        ones  &= ~(four ^ 0xFC00FC00FC00FC00ull);  // half -inf
-        zeros |= four;
-    }
-    return zeros == 0 ? mask_kind::OPEN : ones == ~0ull ? mask_kind::CLOSED : mask_kind::MIXED;
-}
-
-float max_of(const float * x) {
-    float lane[16];
-    memcpy(lane, x, sizeof(lane));
-    for (int i = 16; i < KEYS; i += 16) {
-        for (int j = 0; j < 16; j++) {
-            lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
-        }
-    }
-    float top = lane[0];
-    for (int j = 1; j < 16; j++) {
-        top = lane[j] > top ? lane[j] : top;
-    }
-    return top;
-}
-
-// x = exp(x - top), returns the sum.
-float exponentials(float * x, float top) {
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
-    __m512 sum = _mm512_setzero_ps();
-    for (int i = 0; i < KEYS; i += 16) {
-        const __m512 e = ggml_v_expf(_mm512_sub_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(top)));
-        _mm512_storeu_ps(x + i, e);
-        sum = _mm512_add_ps(sum, e);
-    }
-    return _mm512_reduce_add_ps(sum);
-#else
-    return (float) ggml_vec_soft_max_f32(KEYS, x, x, top);
-#endif
 }
 
 // One tile of one thread: its scratch, its place in the tensors and the running softmax of its rows.
@@ -340,46 +206,11 @@ class tile {
                     last = mask;
                 }
             }
-            weigh(row, n, kind);
+            const row_mask row_mask = { kind, mask32, kind == mask_kind::MIXED ? rule.slope((uint32_t) head_of(row)) : 1.0f };
+            running_softmax state = { top[row], sum[row], out + row*c.ld, c.ld };
+            weigh(rule, row_mask, n, scores + row*KEYS, state);
         }
         kvarn_fa_add_values((int) n_rows, scores, cached(dst->src[2], key, n), dst->src[2]->ne[0], c.ld, unpacked, out);
-    }
-
-    // Turns the scores of a row into weights relative to the row's running maximum.
-    void weigh(int64_t row, int n, mask_kind kind) {
-        float * s = scores + row*KEYS;
-        if (kind == mask_kind::CLOSED) {
-            std::fill_n(s, KEYS, 0.0f);
-            return;
-        }
-        for (int i = 0; i < KEYS; i++) {
-            s[i] *= rule.scale;
-        }
-        if (rule.softcap != 0.0f) {
-            for (int i = 0; i < n; i++) {
-                s[i] = rule.softcap*tanhf(s[i]);
-            }
-        }
-        if (kind == mask_kind::MIXED) {
-            const float slope = rule.slope((uint32_t) head_of(row));
-            for (int i = 0; i < n; i++) {
-                s[i] += slope*mask32[i];
-            }
-        }
-        std::fill_n(s + n, KEYS - n, -INFINITY);
-
-        const float tile_top = max_of(s);
-        if (tile_top == -INFINITY) {
-            std::fill_n(s, KEYS, 0.0f);
-            return;
-        }
-        if (tile_top > top[row]) {
-            const float shrink = expf(top[row] - tile_top);
-            ggml_vec_scale_f32((int) c.ld, out + row*c.ld, shrink);
-            sum[row] *= shrink;
-            top[row]  = tile_top;
-        }
-        sum[row] += exponentials(s, top[row]);
     }
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// tbq4_0 and planar3_0 on the CPU: dot products with Q8_0 rows, and writing rows byte for byte as kvarn-kv-types.h says.
+// The types of kvarn-kv-types.h on the CPU: dot products with Q8_0 rows, and writing rows byte for byte as that file says.
 
 #include "ggml-backend.h"
 #include "kvarn-kv-types.h"
@@ -11,19 +11,21 @@
 extern "C" {
 #endif
 
-void kvarn_quantize_row_tbq4_0      (const float * GGML_RESTRICT x, void * GGML_RESTRICT y, int64_t k);
-void kvarn_quantize_row_tbq4_0_64   (const float * GGML_RESTRICT x, void * GGML_RESTRICT y, int64_t k);
-void kvarn_quantize_row_planar3_0   (const float * GGML_RESTRICT x, void * GGML_RESTRICT y, int64_t k);
-void kvarn_quantize_row_planar3_0_64(const float * GGML_RESTRICT x, void * GGML_RESTRICT y, int64_t k);
-
-// ggml_vec_dot_t; the second row is of block_q8_0
+// ggml_from_float_t and ggml_vec_dot_t; the second row of a product is of block_q8_0
 #define KVARN_VEC_DOT(name) \
     void kvarn_vec_dot_##name##_q8_0(int n, float * GGML_RESTRICT s, size_t bs, const void * GGML_RESTRICT vx, size_t bx, \
                                      const void * GGML_RESTRICT vy, size_t by, int nrc)
-KVARN_VEC_DOT(tbq4_0);
-KVARN_VEC_DOT(tbq4_0_64);
-KVARN_VEC_DOT(planar3_0);
-KVARN_VEC_DOT(planar3_0_64);
+#define KVARN_KV_CPU(name) \
+    void kvarn_quantize_row_##name(const float * GGML_RESTRICT x, void * GGML_RESTRICT y, int64_t k); \
+    KVARN_VEC_DOT(name);
+KVARN_KV_CPU(tbq4_0)
+KVARN_KV_CPU(tbq4_0_64)
+KVARN_KV_CPU(planar3_0)
+KVARN_KV_CPU(planar3_0_64)
+KVARN_KV_CPU(tcq4_0)
+KVARN_KV_CPU(tcq4_0_64)
+KVARN_KV_CPU(tcq3_0)
+KVARN_KV_CPU(tcq3_0_64)
 
 // A type's to_float, for ours with this CPU's instructions (the trait itself is built for the least CPU).
 GGML_BACKEND_API ggml_to_float_t kvarn_to_float(enum ggml_type type);
@@ -51,7 +53,11 @@ static inline void kvarn_flip_signs(int32_t hint, int32_t side, float * x, int64
     KVARN_KV_TYPE_TRAIT_CPU(TBQ4_0,       tbq4_0)         \
     KVARN_KV_TYPE_TRAIT_CPU(PLANAR3_0,    planar3_0)      \
     KVARN_KV_TYPE_TRAIT_CPU(TBQ4_0_64,    tbq4_0_64)      \
-    KVARN_KV_TYPE_TRAIT_CPU(PLANAR3_0_64, planar3_0_64)
+    KVARN_KV_TYPE_TRAIT_CPU(PLANAR3_0_64, planar3_0_64)   \
+    KVARN_KV_TYPE_TRAIT_CPU(TCQ4_0,       tcq4_0)         \
+    KVARN_KV_TYPE_TRAIT_CPU(TCQ3_0,       tcq3_0)         \
+    KVARN_KV_TYPE_TRAIT_CPU(TCQ4_0_64,    tcq4_0_64)      \
+    KVARN_KV_TYPE_TRAIT_CPU(TCQ3_0_64,    tcq3_0_64)
 
 #define KVARN_KV_TYPE_TRAIT_CPU(UPPER, lower)             \
     [GGML_TYPE_KVARN_##UPPER] = {                         \
