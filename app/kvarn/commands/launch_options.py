@@ -58,8 +58,11 @@ def launch_settings(
     ] = False,
     swa_full: Annotated[bool, _option("--swa-full", text="Keep the full context in sliding-window layers.")] = False,
     kv_pad: Annotated[
-        str, _option("--kv-pad", text="Cells attended are rounded up to N; auto grows with the text.", metavar="auto|N")
-    ] = "auto",
+        str,
+        _option(
+            "--kv-pad", text="Cells attended are rounded up to N (256); auto grows with the text.", metavar="auto|N"
+        ),
+    ] = str(_DEFAULT.kv_pad),
     ctx_checkpoints_mib: Annotated[
         int | None,
         _option(

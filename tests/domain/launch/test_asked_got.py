@@ -63,6 +63,14 @@ def test_our_engine_tells_types_and_bytes_and_they_are_compared() -> None:
     assert (got["Flash attention"].asked, got["Flash attention"].got) == ("auto", "on")
 
 
+@pytest.mark.parametrize(
+    ("told", "got", "agrees"), [(256, "256", True), ("auto", "auto", False), (None, "not told", None)]
+)
+def test_the_padding_in_effect_is_compared(told: str | int | None, got: str, agrees: bool | None) -> None:
+    row = rows(STOCK | {"kvarn": {"kv_pad": told}})["Cache padding"]
+    assert (row.asked, row.got, row.agrees) == ("256", got, agrees)
+
+
 @pytest.mark.parametrize("raw", [{}, {"total_slots": "two", "kvarn": [], "default_generation_settings": None}])
 def test_odd_answers_become_absences(raw: dict) -> None:
     assert rows(raw)["Slots"].agrees is None

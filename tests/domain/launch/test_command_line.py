@@ -77,9 +77,10 @@ def test_drafts_of_fixed_length_are_the_engines_own_default() -> None:
     assert "--spec-adaptive" not in argv
 
 
-def test_the_padding_grows_unless_told_and_is_left_out_for_an_engine_without_it() -> None:
-    argv = plan_to_command(plan(), build(), None).argv
-    assert argv[argv.index("--kv-pad") + 1] == "auto"
+def test_the_padding_is_upstreams_unless_told_and_is_left_out_for_an_engine_without_it() -> None:
+    for settings, word in (({}, "256"), ({"kv_pad": None}, "auto")):
+        argv = plan_to_command(plan(**settings), build(), None).argv
+        assert argv[argv.index("--kv-pad") + 1] == word
     older = build(flags=frozenset({"--batch-size"}))
     assert "--kv-pad" not in plan_to_command(plan(kv_pad=4096), older, None).argv
 

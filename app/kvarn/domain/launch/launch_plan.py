@@ -66,8 +66,8 @@ class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
     adaptive_drafts: bool = True
     """The draft length follows acceptance and step time; without effect where the engine cannot or nothing drafts."""
     swa_full: bool = False
-    kv_pad: int | None = None
-    """Cells attended are rounded up to a multiple of it; None lets the step grow with the text."""
+    kv_pad: int | None = 256
+    """Cells attended are rounded up to a multiple of it, 256 as upstream; None lets the step grow with the text."""
     checkpoints_mib: int | None = None
     """RAM of all context checkpoints in MiB, 0 for none; None lets the engine decide."""
     use_mmproj: bool = True
