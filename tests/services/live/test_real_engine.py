@@ -37,13 +37,13 @@ def answer_tokens(starter_engine) -> int:
 
 @pytest.fixture
 def watched(starter_engine):
-    """(engine, store, requests) with the link attached and past its first look, which may list earlier requests."""
+    """(engine, store, requests, link), the link past its first look, which may list earlier requests."""
     store, requests = TelemetryStore(), RequestLog()
     link = TelemetryLink(store, requests, clock=SystemClock())
     link.attach(starter_engine.url, starter_engine.pid)
     _wait(lambda: link.state.frames > 0)
     _wait(lambda: store.latest(q.REQUESTS_PROCESSING) == 0)
-    yield starter_engine, store, requests
+    yield starter_engine, store, requests, link
     link.close()
 
 
@@ -83,7 +83,7 @@ def stream(engine, tokens: int) -> tuple[np.ndarray, np.ndarray, dict]:
 
 
 def test_live_decode_speed_is_what_the_client_sees_within_a_tenth_and_prefill_is_not_in_it(watched, answer_tokens):
-    engine, store, _ = watched
+    engine, store, _, _ = watched
     arrived_s, count, timings = stream(engine, answer_tokens)
     _wait(lambda: store.latest(q.DECODE_RAW_TOK_PER_S) is None)
     t, raw = _finite(store, q.DECODE_RAW_TOK_PER_S)
@@ -98,7 +98,7 @@ def test_live_decode_speed_is_what_the_client_sees_within_a_tenth_and_prefill_is
 
 
 def test_a_finished_request_has_the_engines_counts_and_its_speeds_within_two_percent(watched):
-    engine, _, requests = watched
+    engine, _, requests, _ = watched
     base = requests.revision
     timings = complete(engine, 12)
     (request,) = ended(requests, base)
@@ -109,7 +109,7 @@ def test_a_finished_request_has_the_engines_counts_and_its_speeds_within_two_per
 
 
 def test_cached_prompt_tokens_are_counted_apart_and_not_as_computed(watched):
-    engine, _, requests = watched
+    engine, _, requests, _ = watched
     base = requests.revision
     first = complete(engine, 3, cache_prompt=True, id_slot=0)
     ended(requests, base)
@@ -121,7 +121,7 @@ def test_cached_prompt_tokens_are_counted_apart_and_not_as_computed(watched):
 
 
 def test_an_answer_of_one_token_shows_no_decode_speed(watched):
-    engine, store, requests = watched
+    engine, store, requests, _ = watched
     base = requests.revision
     complete(engine, 1)
     (request,) = ended(requests, base)
@@ -130,7 +130,7 @@ def test_an_answer_of_one_token_shows_no_decode_speed(watched):
 
 
 def test_a_queue_of_four_on_two_slots_keeps_waiting_out_of_the_speed(watched):
-    engine, store, requests = watched
+    engine, store, requests, _ = watched
     base = requests.revision
     timings: list[dict] = []
     threads = [threading.Thread(target=lambda: timings.append(complete(engine, 10))) for _ in range(4)]
@@ -148,7 +148,7 @@ def test_a_queue_of_four_on_two_slots_keeps_waiting_out_of_the_speed(watched):
 
 def test_somebody_elses_scrapes_do_not_change_our_figures(watched):
     """Every scrape resets the engine's own speed gauges: ours come from differences of totals."""
-    engine, _, requests = watched
+    engine, _, requests, _ = watched
     base = requests.revision
     stop = threading.Event()
 
@@ -170,7 +170,7 @@ def test_somebody_elses_scrapes_do_not_change_our_figures(watched):
 def test_our_own_engine_counts_its_graphs_and_lists_its_requests_in_full(watched, is_kvarn):
     if not is_kvarn:
         pytest.skip("this is a stock engine")
-    engine, store, requests = watched
+    engine, store, requests, _ = watched
     base = requests.revision
     complete(engine, 10)
     (request,) = ended(requests, base)
@@ -183,8 +183,24 @@ def test_our_own_engine_counts_its_graphs_and_lists_its_requests_in_full(watched
     assert any(mark.kind == "rebuild" for mark in store.marks(-math.inf, math.inf))
 
 
+def test_our_own_engine_tells_its_live_state_and_the_charts_have_it(watched, is_kvarn):
+    if not is_kvarn:
+        pytest.skip("this is a stock engine")
+    engine, store, _, link = watched
+    timings = complete(engine, 40)
+    _wait(lambda: store.latest(q.REQUESTS_PROCESSING) == 0)
+    assert link.live is not None
+    assert [slot.phase for slot in link.live.slots] == ["idle", "idle"]
+    assert q.KV_CELLS_USED not in link.state.absent
+    assert store.latest(q.KV_CELLS) == 4096
+    assert store.latest(q.KV_CELLS_USED) == pytest.approx(store.latest(q.CONTEXT_TOKENS_USED), abs=2)
+    _, decode_ms = _finite(store, q.STEP_DECODE_MS)
+    # One step a token: the call itself is nearly all of it.
+    assert float(np.median(decode_ms)) == pytest.approx(timings["predicted_per_token_ms"], rel=0.5)
+
+
 def test_the_mapped_model_file_and_the_private_memory_of_the_engine_are_told_apart(watched, starter_model):
-    _, store, _ = watched
+    _, store, _, _ = watched
     _wait(lambda: store.latest(q.ENGINE_MAPPED_BYTES) is not None)
     mapped, private = store.latest(q.ENGINE_MAPPED_BYTES), store.latest(q.ENGINE_PRIVATE_BYTES)
     assert mapped + private == store.latest(q.ENGINE_RSS_BYTES)
@@ -193,7 +209,7 @@ def test_the_mapped_model_file_and_the_private_memory_of_the_engine_are_told_apa
 
 
 def test_a_trial_answer_costs_what_the_engines_own_list_says(watched, is_kvarn) -> None:
-    engine, _store, requests = watched
+    engine, _store, requests, _ = watched
     if not is_kvarn:
         pytest.skip("this engine keeps no list of finished requests")
     chat, base = TrialChat(clock=SystemClock()), requests.revision

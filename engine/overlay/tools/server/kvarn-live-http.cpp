@@ -2,6 +2,7 @@
 
 #include "kvarn-live-json.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -79,7 +80,7 @@ private:
             }
         }
         // a late event does not make the next one early
-        due = std::max(due + period, live_clock::now());
+        due = std::max(due + period, live_clock::now() + 9*period/10);
 
         std::string text;
         if (req.should_stop() || !snapshot_text(text)) {
