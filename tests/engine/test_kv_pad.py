@@ -60,8 +60,11 @@ def test_32768_positions_are_built_as_often_as_the_arithmetic_says(start_server,
     assert changes[reason("kv_grew")] == builds - 1
     assert changes[reason("kv_shrank")] == 0
     assert changes[BUILT] + changes[REUSED] == changes["llamacpp:n_decode_total"] == len(steps)
-    # Beside the crossings: the first step, the step with the output, and the first token after it.
-    assert changes[BUILT] == builds - 1 + 3
+    # Beside the crossings: the first step, the recurrent state that is there from then on, the step with the output,
+    # and the first token after it.
+    others = {"output_switch": 2, "batch_shape": 1, "inputs": 1}
+    assert {name: changes[reason(name)] for name in others} == others
+    assert changes[BUILT] == builds - 1 + sum(others.values())
 
 
 def likely(answer: dict) -> list[dict[str, float]]:

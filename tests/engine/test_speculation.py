@@ -51,11 +51,12 @@ def test_an_mtp_draft_of_any_depth_leaves_the_greedy_text_alone(start_server):
 
 def test_a_copied_phrase_leaves_the_greedy_text_alone(start_server):
     found = []
-    for options in (("-c", "2048", "-np", "1"), (*COPY, "--spec-adaptive")):
+    for options in (("-c", "2048", "-np", "1"), (*COPY, "--spec-adaptive"), (*COPY, "--no-spec-adaptive")):
         with start_server(*options) as server:
             answer = server.complete(LIST, n_predict=96, ignore_eos=True)
             found.append(answer["content"])
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
+    # Of the fixed length: what an adaptive one drafts depends on the machine's step times.
     assert answer["timings"]["draft_n_accepted"] > 20
 
 

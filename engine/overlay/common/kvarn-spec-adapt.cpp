@@ -23,11 +23,16 @@ static void keep_graphs(const std::vector<llama_context *> & ctxs, const std::ve
     }
 }
 
+// the base's list of kinds begins with the `none` it started from
+static std::string without_none(const std::string & kinds) {
+    return kinds.compare(0, 5, "none,") == 0 ? kinds.substr(5) : kinds;
+}
+
 void kvarn_spec_adapt::init(const std::string & kind, bool adaptive, int n_max, int n_seq, const std::vector<llama_context *> & ctxs) {
     slots.clear();
     this->adaptive = adaptive && n_max > 0;
     turn_end       = true;
-    kvarn_spec_stats_begin(n_max > 0 ? kind : "", this->adaptive, n_max);
+    kvarn_spec_stats_begin(n_max > 0 ? without_none(kind) : "", this->adaptive, n_max);
     if (n_max <= 0) {
         return;
     }
