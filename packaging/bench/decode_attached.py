@@ -19,8 +19,8 @@ from PySide6.QtWidgets import QApplication
 from kvarn.console import Console, Services
 from kvarn.domain.launch.engine_status import EnginePhase
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
-TOKENS = 384
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+TOKENS = 192
 ATTACHED, DETACHED, AGAIN = range(3)
 
 

@@ -150,7 +150,7 @@ def test_hidden_charts_draw_nothing_and_shown_ones_at_once(
 
 @pytest.mark.parametrize(
     ("cpu_percent", "frame_cpu_s", "pause_s"),
-    [(60.0, 0.010, 0.25), (100.0, 0.001, 0.25), (100.0, 0.004, 0.8), (100.0, 0.5, 2.0)],
+    [(60.0, 0.010, 0.25), (100.0, 0.001, 0.25), (100.0, 0.004, 0.8), (100.0, 0.5, 3.0)],
 )
 def test_where_no_core_is_free_drawing_takes_half_a_percent_of_one(
     store: TelemetryStore, clock: HandClock, cpu_percent: float, frame_cpu_s: float, pause_s: float

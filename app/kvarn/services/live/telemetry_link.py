@@ -222,7 +222,7 @@ class TelemetryLink:
     def _per_s(self) -> int:
         if not self.is_watched:
             return UNWATCHED_PER_S
-        return CROWDED_PER_S if is_crowded(self._store.latest(q.SYSTEM_CPU_PERCENT)) else WATCHED_PER_S
+        return CROWDED_PER_S if is_crowded(self._store, self._clock.now()) else WATCHED_PER_S
 
     def _look_at_machine(self) -> None:
         self._machine.look(self._engine.pid if self._engine else None)

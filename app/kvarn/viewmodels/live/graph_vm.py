@@ -24,7 +24,7 @@ IDLE_REFRESH_S = 1.0
 """Nothing but the time axis moves while no request runs."""
 CROWDED_SHARE = 0.005
 """Of one core that drawing may take on a crowded machine."""
-CROWDED_REFRESH_S = 2.0
+CROWDED_REFRESH_S = 3.0
 """Slower than this would look dead, whatever a frame costs."""
 
 DRAWN = (
@@ -132,7 +132,8 @@ class GraphVm(QObject):
         if not changed and not self._shows_anything():
             return
         calm = self.snapshot.requests_processing in (0, None) and not self.snapshot.requests_deferred
-        if since_s >= max(IDLE_REFRESH_S if calm or not changed else self._pixel_s(), self._crowded_s()) * 0.9:
+        pause_s = IDLE_REFRESH_S if calm or not changed else max(self._pixel_s(), self._crowded_s())
+        if since_s >= pause_s * 0.9:
             self.redraw()
 
     def redraw(self) -> None:
@@ -195,7 +196,7 @@ class GraphVm(QObject):
 
     def _crowded_s(self) -> float:
         """Seconds a frame must last where no core is free, by what the one on screen has cost this thread."""
-        if not is_crowded(self.store.latest(q.SYSTEM_CPU_PERCENT)):
+        if not is_crowded(self.store, self._clock.now()):
             return 0.0
         return min((self._own_cpu_s() - self._drawn_cpu_s) / CROWDED_SHARE, CROWDED_REFRESH_S)
 
