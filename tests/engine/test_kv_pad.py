@@ -1,4 +1,4 @@
-"""`--kv-pad`: graph builds as the arithmetic says, the same answers for any padding, and refusals in a sentence."""
+"""`--kv-pad`: graph builds as the arithmetic says, in `/live` and `/metrics`, the same answers for any padding, and refusals in a sentence."""
 
 from __future__ import annotations
 
@@ -52,9 +52,12 @@ def test_32768_positions_are_built_as_often_as_the_arithmetic_says(start_server,
     assert 1 + crossings(spans, steps) == builds == len({spans(n) for n in range(1, whole + 1)})
     options = ("-c", "33024", "-np", "1", "-b", str(STEP), "-ub", str(STEP), "-fa", "on", *LONG, "--kv-pad", pad)
     with start_server(*options, model=TINY) as server:
-        before = server.metrics()
+        before, graphs = server.metrics(), server.live()["graphs"]
         answer = server.complete(text_of(prompt), n_predict=whole - prompt + 1, ignore_eos=True)
-        after = server.metrics()
+        after, live = server.metrics(), server.live()
+    assert live["graphs"]["reasons"]["kv_grew"] - graphs["reasons"]["kv_grew"] == builds - 1
+    assert live["graphs"]["ubatches"] - graphs["ubatches"] == len(steps)
+    assert live["kv"]["pad"]["policy"] == ("auto" if pad == "auto" else "fixed")
     changes = {name: after[name] - value for name, value in before.items()}
     assert answer["timings"]["prompt_n"] == prompt
     assert changes[reason("kv_grew")] == builds - 1
