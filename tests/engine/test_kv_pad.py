@@ -1,4 +1,4 @@
-"""`--kv-pad`: graph builds as the arithmetic says, in `/live` and `/metrics`, the same answers for any padding, and refusals in a sentence."""
+"""`--kv-pad`: graph builds as the arithmetic says, the same answers for any padding, and refusals in a sentence."""
 
 from __future__ import annotations
 
