@@ -1,4 +1,4 @@
-"""Writes the README's pictures from a real run: resources/pictures/serve-light.png and serve-dark.png.
+"""Writes the README's pictures from a real run into resources/pictures: serve-light.png, serve-dark.png.
 
 usage: pictures.py      needs the engine; without a display it draws offscreen
 The starter model is served with a scratch home and asked a few things; nothing in the pictures is made up.
@@ -29,6 +29,8 @@ from kvarn.domain.launch.engine_status import EnginePhase  # noqa: E402
 from kvarn.domain.settings import ThemeChoice  # noqa: E402
 
 PICTURES = Path(__file__).parents[1] / "resources" / "pictures"
+INSIDE = 2
+"""Number of the tab that shows what the engine tells of itself."""
 PROMPTS = (
     "Explain in a few sentences how a water mill grinds grain.",
     "List ten words that begin with the letter K.",
@@ -90,7 +92,7 @@ def main() -> None:
     console.theme.choose(ThemeChoice.LIGHT)
     console.show()
     wait_for("a launch", lambda: console.launch.can_launch)
-    console.launch.edit(kv_k="q8_0", kv_v="q8_0", slots=2)
+    console.launch.edit(kv_k="tcq4_0", kv_v="tcq4_0", slots=2)
     spin(1)
     console.launch.launch()
     wait_for("the engine", lambda: console.engine.status.phase in {EnginePhase.READY, EnginePhase.FAILED})
@@ -99,6 +101,8 @@ def main() -> None:
     wait_for("the last two answers", lambda: (console.live.graph.snapshot.requests_processing or 0) >= 2, 900)
     spin(2.5)
     take(console, ThemeChoice.LIGHT, "serve-light.png")
+    console.serve_page.tabs.setCurrentIndex(INSIDE)
+    spin(3.5)
     take(console, ThemeChoice.DARK, "serve-dark.png")
     console.window.close()
     console.close()
