@@ -36,7 +36,7 @@ def batch_difference(start_server, kv_type: str) -> tuple[int, float]:
 
 @pytest.fixture(scope="module")
 def weights_difference(start_server) -> float:
-    """What the products with the weights differ by, under upstream's own attention over f16: 0.22 on an AVX2 machine."""
+    """What the products with the weights differ by, under upstream's attention over f16: 0.22 on AVX2."""
     return batch_difference(start_server, "f16")[1]
 
 
