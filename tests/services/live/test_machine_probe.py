@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from kvarn.services.live import machine_probe
 from kvarn.services.live.machine_probe import MachineProbe
 
 HOLD = """
@@ -28,13 +29,20 @@ def test_the_machine_has_used_memory_between_nothing_and_all():
     assert reading.engine_rss_bytes is None
 
 
-def test_the_first_look_has_no_cpu_share_because_a_share_needs_a_time():
+def test_the_first_look_has_no_cpu_share_because_a_share_needs_a_time(monkeypatch):
+    monkeypatch.setattr(machine_probe, "LEAST_INTERVAL_S", 0.0)
     probe = MachineProbe()
     first, second = probe.read(os.getpid()), probe.read(os.getpid())
     assert first.cpu_percent is None
     assert first.engine_cpu_percent is None
     assert second.cpu_percent is not None
     assert second.engine_cpu_percent >= 0
+
+
+def test_a_look_right_after_another_tells_the_share_of_that_one(monkeypatch):
+    monkeypatch.setattr(machine_probe.psutil, "cpu_percent", lambda interval: 100.0)
+    probe = MachineProbe()
+    assert [probe.read().cpu_percent for _ in range(2)] == [None, None]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the file-backed share")

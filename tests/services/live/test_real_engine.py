@@ -195,8 +195,8 @@ def test_our_own_engine_tells_its_live_state_and_the_charts_have_it(watched, is_
     assert store.latest(q.KV_CELLS) == 4096
     assert store.latest(q.KV_CELLS_USED) == pytest.approx(store.latest(q.CONTEXT_TOKENS_USED), abs=2)
     _, decode_ms = _finite(store, q.STEP_DECODE_MS)
-    # One step a token: the call itself is nearly all of it.
-    assert float(np.median(decode_ms)) == pytest.approx(timings["predicted_per_token_ms"], rel=0.5)
+    # One step a token: the call itself is nearly all of it. Two answers on a busy machine may differ by a factor.
+    assert 1 / 4 < float(np.median(decode_ms)) / timings["predicted_per_token_ms"] < 4
 
 
 def test_the_mapped_model_file_and_the_private_memory_of_the_engine_are_told_apart(watched, starter_model):

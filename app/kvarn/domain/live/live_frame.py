@@ -45,8 +45,8 @@ def _counters(state: LiveState) -> EngineCounters:
         predicted_tokens=max(0, tokens.generated_total - sum(slot.decoded for slot in running)),
         # Rounded to the engine's microseconds: the rest of a difference of sums is not time.
         predicted_seconds=max(0.0, round((tokens.generated_ms_total - running_ms) / 1000, 6)),
-        drafted_tokens=tokens.drafted_total,
-        accepted_tokens=tokens.draft_accepted_total,
+        drafted_tokens=max(0, tokens.drafted_total - sum(slot.drafted for slot in running)),
+        accepted_tokens=max(0, tokens.draft_accepted_total - sum(slot.draft_accepted for slot in running)),
         requests_processing=state.requests.processing,
         requests_deferred=state.requests.waiting,
         graph_built=graphs.built if graphs else None,

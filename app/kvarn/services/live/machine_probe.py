@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 import psutil
+
+LEAST_INTERVAL_S = 0.5
 
 
 class MachineReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,21 +36,30 @@ class MachineProbe:
 
     def __init__(self) -> None:
         self._engine: psutil.Process | None = None
-        self._has_looked = False
+        self._looked_s = float("-inf")
+        self._cpu_percent: float | None = None
         self._engine_has_looked = False
 
     def read(self, engine_pid: int | None = None) -> MachineReading:
         """One look; costs well under a millisecond and never raises."""
         ram = psutil.virtual_memory()
-        cpu = psutil.cpu_percent(interval=None)
+        cpu = self._share_of_cores()
         reading = MachineReading(
             ram_total_bytes=ram.total,
             ram_available_bytes=ram.available,
             ram_used_bytes=ram.total - ram.available,
-            cpu_percent=cpu if self._has_looked else None,
+            cpu_percent=cpu,
         )
-        self._has_looked = True
         return msgspec.structs.replace(reading, **self._engine_part(engine_pid))
+
+    def _share_of_cores(self) -> float | None:
+        """Percent since the look before; that one's own share when it was a moment ago: too short a time tells nothing."""
+        now = time.monotonic()
+        if now - self._looked_s >= LEAST_INTERVAL_S:
+            percent = psutil.cpu_percent(interval=None)
+            self._cpu_percent = percent if self._looked_s > 0 else None
+            self._looked_s = now
+        return self._cpu_percent
 
     def _engine_part(self, pid: int | None) -> dict[str, float | None]:
         try:

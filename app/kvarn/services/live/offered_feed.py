@@ -14,7 +14,8 @@ class OfferedFeed:
 
     def __init__(self, base_url: str, api_key: str | None, clock: Clock) -> None:
         self._where = (base_url, api_key, clock)
-        self._feed: EngineFeed = PushedFeed(*self._where)
+        self._pushed = PushedFeed(*self._where)
+        self._feed: EngineFeed = self._pushed
 
     @property
     def is_pushed(self) -> bool:
@@ -40,7 +41,7 @@ class OfferedFeed:
         frame = self._feed.next_frame()
         if isinstance(frame, FeedTrouble) and frame.kind is TroubleKind.NOT_OFFERED:
             self._feed.close()
-            self._feed = PollingFeed(*self._where)
+            self._feed = PollingFeed(*self._where, finished_seq=self._pushed.finished_seq)
             return self._feed.next_frame()
         return frame
 

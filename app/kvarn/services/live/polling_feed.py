@@ -47,13 +47,13 @@ class _Page(NamedTuple):
 class PollingFeed:
     """Looks at any llama-server whenever asked. /slots comes first: totals read later include all it shows as ended."""
 
-    def __init__(self, base_url: str, api_key: str | None, clock: Clock) -> None:
+    def __init__(self, base_url: str, api_key: str | None, clock: Clock, *, finished_seq: int = 0) -> None:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         # A proxy from the environment must not stand between us and our own engine.
         self._http = httpx.Client(base_url=root_of(base_url), headers=headers, timeout=TIMEOUT, trust_env=False)
         self._clock = clock
         self._missing: set[str] = set()
-        self._after = 0
+        self._after = finished_seq
         self._absent: dict[str, str] = {}
         self._dropped = 0
 

@@ -31,7 +31,7 @@ class PushedFeed:
     is_pushed = True
 
     def __init__(self, base_url: str, api_key: str | None, clock: Clock) -> None:
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
         # A proxy from the environment must not stand between us and our own engine.
         self._http = httpx.Client(base_url=root_of(base_url), headers=headers, timeout=TIMEOUT, trust_env=False)
         self._clock = clock
@@ -39,7 +39,8 @@ class PushedFeed:
         self._stream: AbstractContextManager[httpx.Response] | None = None
         self._events: Iterator[ServerSentEvent] = iter(())
         self._time = EngineTime()
-        self._finished_seq = 0
+        self.finished_seq = 0
+        """Number of the last finished request that has been taken over."""
         self._absent: dict[str, str] = {}
         self._dropped = 0
 
@@ -119,14 +120,17 @@ class PushedFeed:
 
     def _finished(self, state: LiveState) -> tuple[FinishedRequest, ...]:
         """Those that ended since the last look; asked for only when the state says that there are some."""
-        if not state.requests.finished or state.requests.finished <= self._finished_seq:
+        if not state.requests.finished or state.requests.finished <= self.finished_seq:
             return ()
-        answer = bounded_get(self._http, "/kvarn/requests", {"since": self._finished_seq})
+        try:
+            answer = bounded_get(self._http, "/kvarn/requests", {"since": self.finished_seq})
+        except httpx.HTTPError:
+            return ()  # the next event tells of them again; the stream is as sound as before
         batch = parse_requests(answer.content, self._clock.now()) if answer.status == httpx.codes.OK else None
         if batch is None:
             self._dropped += 1
             return ()
-        self._finished_seq = batch.last_seq
+        self.finished_seq = batch.last_seq
         return batch.requests
 
 

@@ -89,7 +89,8 @@ class LiveVm(QObject):
         """What stands in place of the engine's live state."""
         if self._engine.status.phase is not EnginePhase.READY:
             return "Slots, steps, caches and graphs appear here while a model is served."
-        return "This engine does not tell what goes on inside it; Kvarn's own engine does."
+        own = "This engine does not tell what goes on inside it; Kvarn's own engine does."
+        return self._why_missing(q.KV_CELLS_USED) or own
 
     def _why(self, name: str) -> str:
         return self._why_missing(name) if self._engine.status.phase is EnginePhase.READY else ""

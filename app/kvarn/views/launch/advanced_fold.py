@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QLineEdit, QToolButton, QVBoxLayout, QWidget
 
 from kvarn.domain.launch.check_numbers import KV_PAD_STEP, MAX_KV_PAD
+from kvarn.domain.launch.checkpoint_bytes import MAX_MIB
 from kvarn.domain.launch.launch_plan import LOOPBACK
 from kvarn.viewmodels.launch.fields import FIELDS
 from kvarn.viewmodels.launch.launch_vm import LaunchVm
@@ -16,6 +17,10 @@ from kvarn.views.theme import S
 from kvarn.views.widgets.number_box import NumberBox
 
 _MOST = 1 << 20
+_MAY_BE_MISSING = (
+    *("kv_unified", "swa_full", "adaptive_drafts", "threads", "batch_tokens", "ubatch_tokens", "kv_pad"),
+    "checkpoints_mib",
+)
 _OWN_SWITCHES = ("kv_unified", "swa_full", "adaptive_drafts", "use_mmproj")
 
 
@@ -36,6 +41,7 @@ class AdvancedFold(QWidget):
         self.batch = NumberBox(1, _MOST, 256)
         self.ubatch = NumberBox(1, _MOST, 64)
         self.kv_pad = NumberBox(KV_PAD_STEP, MAX_KV_PAD, KV_PAD_STEP, auto=True)
+        self.checkpoints = NumberBox(0, MAX_MIB, 64, auto=True)
         self.port = NumberBox(1, 65535, grouped=False)
         self.extra = QLineEdit()
         self.extra.setPlaceholderText("--flag value …")
@@ -58,6 +64,7 @@ class AdvancedFold(QWidget):
             (self.batch, settings.batch_tokens),
             (self.ubatch, settings.ubatch_tokens),
             (self.kv_pad, settings.kv_pad),
+            (self.checkpoints, settings.checkpoints_mib),
             (self.port, settings.port),
         ):
             box.show_number(value)
@@ -67,7 +74,7 @@ class AdvancedFold(QWidget):
         for name in _OWN_SWITCHES:
             self.switches[name].setChecked(getattr(settings, name))
         self.switches["lan"].setChecked(settings.host != LOOPBACK)
-        for name in ("kv_unified", "swa_full", "adaptive_drafts", "threads", "batch_tokens", "ubatch_tokens", "kv_pad"):
+        for name in _MAY_BE_MISSING:
             missing = build is not None and not build.offers(FIELDS[name].flag)
             self.boxes[name].set_reason("not in this engine build" if missing else "")
         self.boxes["use_mmproj"].set_reason("" if model and model.mmproj else "this model has no projector beside it")
@@ -82,7 +89,8 @@ class AdvancedFold(QWidget):
 
     def _numbers(self) -> tuple[tuple[str, NumberBox], ...]:
         batches = (("batch_tokens", self.batch), ("ubatch_tokens", self.ubatch))
-        return (("threads", self.threads), *batches, ("kv_pad", self.kv_pad), ("port", self.port))
+        memory = (("kv_pad", self.kv_pad), ("checkpoints_mib", self.checkpoints))
+        return (("threads", self.threads), *batches, *memory, ("port", self.port))
 
     def _texts(self) -> tuple[tuple[str, QLineEdit], ...]:
         return (("alias", self.alias), ("extra_args", self.extra))
@@ -92,9 +100,10 @@ class AdvancedFold(QWidget):
         body = QVBoxLayout(self._body)
         body.setContentsMargins(0, 0, 0, 0)
         body.setSpacing(S)
-        for left, right in (("threads", "port"), ("batch_tokens", "ubatch_tokens")):
+        pairs = (("threads", "port"), ("batch_tokens", "ubatch_tokens"), ("kv_pad", "checkpoints_mib"))
+        for left, right in pairs:
             body.addLayout(field_pair(self.boxes[left], self.boxes[right]))
-        for name in ("kv_pad", *_OWN_SWITCHES, "host", "alias", "extra_args"):
+        for name in (*_OWN_SWITCHES, "host", "alias", "extra_args"):
             body.addWidget(self.boxes[name])
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -110,6 +119,7 @@ class AdvancedFold(QWidget):
         self.batch.valueChanged.connect(lambda n: vm.edit(batch_tokens=n))
         self.ubatch.valueChanged.connect(lambda n: vm.edit(ubatch_tokens=n))
         self.kv_pad.valueChanged.connect(lambda: vm.edit(kv_pad=self.kv_pad.number()))
+        self.checkpoints.valueChanged.connect(lambda: vm.edit(checkpoints_mib=self.checkpoints.number()))
         self.port.valueChanged.connect(lambda n: vm.edit(port=n))
         self.alias.editingFinished.connect(lambda: vm.edit(alias=self.alias.text().strip()))
         self.extra.editingFinished.connect(lambda: vm.edit(extra_args=_words(self.extra.text())))

@@ -44,6 +44,11 @@ class TextTableModel(QAbstractTableModel):
         """Replace all rows. `roles` colours single cells: (row, column) -> good, warn, bad or mute."""
         if list(rows) == self.rows and (roles or {}) == self._roles:
             return
+        if len(rows) == len(self.rows) and rows:
+            # The same shape: who has selected a cell, or listens to one, keeps the place.
+            self.rows, self._roles = list(rows), roles or {}
+            self.dataChanged.emit(self.index(0, 0), self.index(len(rows) - 1, len(self.columns) - 1))
+            return
         self.beginResetModel()
         self.rows, self._roles = list(rows), roles or {}
         self.endResetModel()

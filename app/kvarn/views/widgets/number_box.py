@@ -33,6 +33,16 @@ class NumberBox(QSpinBox):
         self.setGroupSeparatorShown(grouped)
         tidy_spin_box(self)
 
+    def stepBy(self, steps: int) -> None:
+        """Steps lead to multiples of the step; above `auto` comes the least number, below it `auto` again."""
+        step, value = self.singleStep(), self.value()
+        if value < self._least:
+            target = self._least + max(0, steps - 1) * step if steps > 0 else value
+        else:
+            below = value // step if steps > 0 else -(-value // step)
+            target = (below + steps) * step
+        self.setValue(self.minimum() if target < self._least else target)
+
     def show_number(self, value: int | None) -> None:
         """Show a value without reporting it as an edit; None is `auto`."""
         with QSignalBlocker(self):

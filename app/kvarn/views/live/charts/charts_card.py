@@ -127,7 +127,6 @@ class ChartsCard(Card):
         bar.addWidget(self._cursor, 1)
         self._pause.setProperty("role", "quiet")
         self._pause.setIconSize(QSize(15, 15))
-        self._pause.setAccessibleName("Pause charts")
         self._pause.clicked.connect(self.toggle_pause)
         bar.addWidget(self._pause)
         self._everything = _quiet("Export", "Export all charts (Ctrl+E)")
@@ -146,6 +145,7 @@ class ChartsCard(Card):
     def _show_pause(self) -> None:
         paused = self._vm.is_paused
         self._pause.setText("Resume" if paused else "Pause")
+        self._pause.setAccessibleName(f"{self._pause.text()} charts")
         self._pause.setToolTip("Charts stand still; measuring goes on (Space)" if paused else "Freeze charts (Space)")
         self._everything.setIcon(theme().icon("export", theme().palette.mute))
         self._pause.setIcon(theme().icon("play" if paused else "pause", theme().palette.mute))
