@@ -146,6 +146,8 @@ def saved(start_server, tmp_path_factory):
     """A server's options for this folder of saved slots, after one with a tbq4_0 cache saved its answer there."""
     folder = ("--slot-save-path", f"{tmp_path_factory.mktemp('slots')}{os.sep}")
     with start_server(*cache("tbq4_0", "planar3_0"), *folder) as server:
+        server.complete(TEXT, cache_prompt=True)
+        # As after a restore: all of the prompt but its last token is in the cache, which single steps read.
         answer = server.complete(TEXT, cache_prompt=True)
         assert slot(server, "save").json()["n_saved"] > 20
     return folder, answer

@@ -53,7 +53,7 @@ class MachineProbe:
         return msgspec.structs.replace(reading, **self._engine_part(engine_pid))
 
     def _share_of_cores(self) -> float | None:
-        """Percent since the look before; that one's own share when it was a moment ago: too short a time tells nothing."""
+        """Percent since the look before, or what that one said when it was a moment ago: a tick tells nothing."""
         now = time.monotonic()
         if now - self._looked_s >= LEAST_INTERVAL_S:
             percent = psutil.cpu_percent(interval=None)
