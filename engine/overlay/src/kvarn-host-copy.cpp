@@ -98,6 +98,11 @@ ggml_backend_buffer_type_t kvarn_host_copier::staging_type(ggml_backend_t backen
         return stage_all ? ggml_backend_dev_buffer_type(dev) : nullptr;
     }
 
+    // a split device reads whole tensors only when asked to read beside its work
+    if (ggml_backend_dev_type(dev) == GGML_BACKEND_DEVICE_TYPE_META) {
+        return nullptr;
+    }
+
     return ggml_backend_dev_host_buffer_type(dev);
 }
 
