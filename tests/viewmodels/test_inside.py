@@ -85,7 +85,7 @@ def test_graphs_name_their_commonest_reasons_and_cuda_its_eager_runs() -> None:
     live = state(graphs={"ubatches": 100, "built": 9, "reused": 91, "reasons": reasons, "cuda": [cuda]})
     found = row(live, "Compute graphs")
     assert found.value == "9 built · 91 reused"
-    assert found.detail.startswith("attention spans more cache cells 5 · ")
+    assert found.detail.startswith("5 × attention spans more cache cells · ")
     assert found.detail.count("·") == 2
-    assert row(live, "CUDA graphs, CUDA0").detail == "without a graph: warm up 6"
+    assert row(live, "CUDA graphs, CUDA0").detail == "without a graph: 6 × warm up"
     assert row(live, "CUDA graphs, CUDA0").shares[0].share == 0.9

@@ -163,14 +163,14 @@ def _graphs(live: LiveState) -> Iterator[InsideRow]:
     if told is None or not told.ubatches:
         return
     reasons = sorted(told.reasons.items(), key=lambda pair: -pair[1])
-    named = [f"{rebuild_phrase(reason)} {count:,}" for reason, count in reasons if count][:_MOST_REASONS]
+    named = [f"{count:,} × {rebuild_phrase(reason)}" for reason, count in reasons if count][:_MOST_REASONS]
     shares = (Share("reused", min(1.0, told.reused / told.ubatches), colours.GREEN),)
     yield InsideRow("Compute graphs", f"{told.built:,} built · {told.reused:,} reused", " · ".join(named), shares)
 
 
 def _cuda(live: LiveState) -> Iterator[InsideRow]:
     for card in (live.graphs.cuda if live.graphs else None) or ():
-        eager = " · ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in card.eager.items() if count)
+        eager = " · ".join(f"{count:,} × {reason.replace('_', ' ')}" for reason, count in card.eager.items() if count)
         detail = f"without a graph: {eager}" if eager else ""
         runs = card.replays + card.captures + sum(card.eager.values())
         shares = (Share("replayed", card.replays / runs, colours.GREEN),) if runs else ()

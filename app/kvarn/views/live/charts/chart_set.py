@@ -76,6 +76,10 @@ def rebuild_panel() -> ChartPanel:
         told = [line for line in lines if line.name == q.GRAPH_BUILT or not frame.curve(line.name).is_empty]
         return tuple(_series(line.name, line.label, "count", _count) for line in told)
 
+    def caption(frame: ChartFrame) -> str:
+        is_drawn = any(not frame.curve(line.name).is_empty for line in lines)
+        return "" if is_drawn else frame.captions.get(q.GRAPH_BUILT, "")
+
     def read(frame: ChartFrame, x_s: float | None) -> str:
         return "" if x_s is None else " · ".join(_rebuild_reasons(frame, x_s)) or "none here"
 
@@ -85,7 +89,7 @@ def rebuild_panel() -> ChartPanel:
         BarPlot(lines),
         end_labels=lambda frame: (),
         reading=read,
-        caption=lambda frame: frame.captions.get(q.GRAPH_BUILT, ""),
+        caption=caption,
         sheet=sheet,
         height=40,
     )

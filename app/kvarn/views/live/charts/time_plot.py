@@ -124,6 +124,9 @@ class TimePlot(pg.PlotWidget):
                 line.setPen(pen)
         for number, line in enumerate(self._marks):
             line.setVisible(number < len(marks))
+        if marks:
+            # A moved line leaves dashes behind where nothing else of the plot is drawn anew.
+            self.viewport().update()
 
     def show_frame(self, frame: ChartFrame) -> None:
         """Draw one frame."""
