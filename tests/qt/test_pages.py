@@ -189,8 +189,11 @@ def test_scrolling_up_stops_following_and_reaching_the_end_takes_it_up_again(qtb
     assert bar.value() == bar.maximum()
     bar.setValue(10)
     assert not page.is_following
+    end = bar.maximum()
     store.append("engine", "one more")
     qtbot.waitUntil(rows_shown(page)(301), timeout=5_000)
+    # The table lays itself out later than its rows are there.
+    qtbot.waitUntil(lambda: bar.maximum() > end, timeout=5_000)
     assert bar.value() == 10
     bar.setValue(bar.maximum())
     assert page.is_following
