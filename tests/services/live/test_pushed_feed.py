@@ -16,26 +16,7 @@ from kvarn.services.live import telemetry_link
 from kvarn.services.live.engine_feed import FeedTrouble, TroubleKind
 from kvarn.services.live.offered_feed import OfferedFeed
 from kvarn.services.live.pushed_feed import EngineTime, PushedFeed
-from kvarn.services.live.request_log import RequestLog
-from kvarn.services.live.telemetry_link import TelemetryLink
-from kvarn.services.live.telemetry_store import TelemetryStore
-
-
-class Rig:
-    """A link with its store."""
-
-    def __init__(self) -> None:
-        self.store = TelemetryStore(capacity=4096)
-        self.link = TelemetryLink(self.store, RequestLog(), clock=SystemClock())
-
-    def until(self, condition, seconds: float = 10) -> None:
-        end = time.monotonic() + seconds
-        while not condition() and time.monotonic() < end:
-            time.sleep(0.02)
-        assert condition(), self.link.state
-
-    def values(self, name: str) -> list[float]:
-        return self.store.window(name, -math.inf, math.inf)[1].tolist()
+from live_rig import Rig
 
 
 @pytest.fixture

@@ -20,23 +20,7 @@ from kvarn.services.live.polling_feed import REQUESTS, root_of
 from kvarn.services.live.request_log import RequestLog
 from kvarn.services.live.telemetry_link import TelemetryLink
 from kvarn.services.live.telemetry_store import TelemetryStore
-
-
-class Rig:
-    """A link with its store and requests."""
-
-    def __init__(self, gpu: GpuProbe | None = None) -> None:
-        self.store, self.requests = TelemetryStore(capacity=4096), RequestLog()
-        self.link = TelemetryLink(self.store, self.requests, clock=SystemClock(), gpu_probe=gpu)
-
-    def until(self, condition, seconds: float = 10) -> None:
-        end = time.monotonic() + seconds
-        while not condition() and time.monotonic() < end:
-            time.sleep(0.02)
-        assert condition(), self.link.state
-
-    def values(self, name: str) -> list[float]:
-        return self.store.window(name, -math.inf, math.inf)[1].tolist()
+from live_rig import Rig
 
 
 @pytest.fixture
