@@ -5,8 +5,8 @@ Switches are environment variables, or the same as flags (`FAKE_EXIT=3` is `--fa
   FAKE_STARTUP_DELAY_S=2   seconds of 503 before ready          FAKE_NEVER_READY=1   503 for ever
   FAKE_LOAD_LOG_S=0.2      one log line that often while loading FAKE_LOAD_BUSY=1     burn CPU silently while loading
   FAKE_EXIT=3              end during load: a code, or SEGV|ABRT|KILL|TERM
-  FAKE_DIE_AFTER_S=1       abort that long after ready           FAKE_DIE_MID_ANSWER=1  abort at the third token
-  FAKE_IGNORE_TERM=1       only SIGKILL helps                    FAKE_GRANDCHILD=1   leave a stubborn child of its own
+  FAKE_DIE_MID_ANSWER=1    abort at the third token              FAKE_GRANDCHILD=1   leave a stubborn child of its own
+  FAKE_IGNORE_TERM=1       only SIGKILL helps
   FAKE_SAY=text            print that on stderr first            FAKE_OOM=1          an out-of-memory line, then exit 1
   FAKE_FLOOD_BYTES=N       print N bytes of log at once          FAKE_GARBAGE=1      no text, an endless line
   FAKE_METRICS=nan|reset|zero|missing|huge                       FAKE_TOKEN_S=0.02   seconds for each token
@@ -375,9 +375,6 @@ def misfortunes() -> None:
     if "exit" in FAKE:
         time.sleep(float(FAKE.get("startup_delay_s", 0.1)))
         leave(FAKE["exit"])
-    if "die_after_s" in FAKE:
-        time.sleep(float(FAKE.get("startup_delay_s", 0)) + float(FAKE["die_after_s"]))
-        leave(FAKE.get("die_signal", "ABRT"))
 
 
 def main() -> None:

@@ -36,6 +36,11 @@ def serve(supervisor: Supervisor, plan, build) -> EngineStatus:
     return status
 
 
+def serving_again(supervisor: Supervisor, restarts: int) -> EngineStatus:
+    """The status once the engine serves after that many restarts."""
+    return supervisor.wait_for(lambda status: status.phase is READY and status.restarts == restarts, 10.0)
+
+
 def is_gone(process: psutil.Process) -> bool:
     """Also true for a zombie that only its new parent, the system, has yet to reap."""
     try:
@@ -205,8 +210,10 @@ def test_a_crash_while_serving_restarts_with_pauses_and_gives_up(
     make_supervisor, make_plan, fake_build, recorder
 ) -> None:
     supervisor = make_supervisor(restart_policy=RestartPolicy(pauses_s=(0.05, 0.1)))
-    supervisor.launch(make_plan("--fake-die-after-s", "0.2"), fake_build)
-    status = until(supervisor, FAILED, timeout_s=20)
+    supervisor.launch(make_plan(), fake_build)
+    for life in range(3):
+        os.kill(serving_again(supervisor, life).pid, signal.SIGABRT)
+    status = until(supervisor, FAILED)
     assert status.restarts == 2
     assert recorder.phases.count(READY) == 3
     assert recorder.phases.count(RESTARTING) == 2
@@ -214,7 +221,7 @@ def test_a_crash_while_serving_restarts_with_pauses_and_gives_up(
 
 def test_stop_while_waiting_for_a_restart_ends_it(make_supervisor, make_plan, fake_build) -> None:
     supervisor = make_supervisor(restart_policy=RestartPolicy(pauses_s=(60.0,)))
-    serve(supervisor, make_plan("--fake-die-after-s", "0.1"), fake_build)
+    os.kill(serve(supervisor, make_plan(), fake_build).pid, signal.SIGABRT)
     until(supervisor, RESTARTING)
     supervisor.stop()
     assert until(supervisor, STOPPED).report is not None
