@@ -105,6 +105,18 @@ def test_the_filter_keeps_the_choice_and_counts_what_it_shows(library) -> None:
     assert not page.details.use_button.isEnabled()
 
 
+def test_names_get_the_width_that_is_to_spare(qtbot, library) -> None:
+    page, _vm = library
+    page.resize(1300, 700)
+    page.show()
+    header, wide = (
+        page.table.horizontalHeader(),
+        page.table.fontMetrics().horizontalAdvance("Llama-3.2-3B-Instruct.Q4_K"),
+    )
+    qtbot.waitUntil(lambda: header.sectionSize(0) > wide)
+    assert header.length() <= page.table.viewport().width()
+
+
 def test_a_long_scan_can_be_cancelled_and_leaves_the_list(library) -> None:
     page, vm = library
     before = page.table_model.rowCount()

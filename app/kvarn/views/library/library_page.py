@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFileDialog,
@@ -29,8 +29,27 @@ from kvarn.views.widgets.card import Card
 from kvarn.views.widgets.empty_state import EmptyState
 from kvarn.views.widgets.labels import PlainLabel
 
-_WIDTHS = {"Model": 22, "Architecture": 12, "Size": 10, "Weights": 9, "Context": 10, "Found in": 13}
+_WIDTHS = {"Model": 22, "Architecture": 14, "Size": 10, "Weights": 9, "Context": 10, "Found in": 13, "Status": 12}
 """In average characters, so that columns grow with the font."""
+_GROWS = {"Model": 0.5, "Found in": 0.25}
+"""Shares of what is left over; the rest is the status's, whose reasons are long."""
+
+
+class _ModelView(QTableView):
+    """Its columns share what is left over once, when it is first wide enough; afterwards they are the user's."""
+
+    has_shared = False
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """See the class."""
+        super().resizeEvent(event)
+        header, character = self.horizontalHeader(), self.fontMetrics().averageCharWidth()
+        spare = self.viewport().width() - sum(characters * character + L for characters in _WIDTHS.values())
+        if self.has_shared or spare <= 0:
+            return
+        self.has_shared = True
+        for section, column in enumerate(COLUMNS):
+            header.resizeSection(section, header.sectionSize(section) + int(spare * _GROWS.get(column.heading, 0)))
 
 
 class LibraryPage(QWidget):
@@ -105,7 +124,7 @@ class LibraryPage(QWidget):
             self.count.setText(f"reading {listing.files_read:,} of {listing.files_found:,} files found so far")
 
     def _make_table(self) -> QTableView:
-        table = QTableView()
+        table = _ModelView()
         table.setModel(self.table_model)
         table.setItemDelegate(GreyUnusable(table))
         table.setAccessibleName("Models")
@@ -123,7 +142,7 @@ class LibraryPage(QWidget):
         header.setStretchLastSection(True)
         header.setSortIndicator(0, Qt.SortOrder.AscendingOrder)
         for section, column in enumerate(COLUMNS):
-            header.resizeSection(section, _WIDTHS.get(column.heading, 12) * table.fontMetrics().averageCharWidth() + L)
+            header.resizeSection(section, _WIDTHS[column.heading] * table.fontMetrics().averageCharWidth() + L)
         return table
 
     def _arrange(self) -> None:
