@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ def test_the_choice_of_depth_ends_at_the_best_one_on_simulated_texts(tmp_path):
     sources = [OVERLAY / "tests" / "test-kvarn-spec-depth.cpp", OVERLAY / "common" / "kvarn-spec-depth.cpp"]
     subprocess.run([compiler, "-std=c++17", "-O1", *map(str, sources), "-o", str(program)], check=True)
     run = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
+
+
+def test_an_ngram_drafter_is_judged_by_what_was_left_of_its_draft(engine_dir):
+    program = engine_dir / ("test-kvarn-ngram-cut.exe" if sys.platform == "win32" else "test-kvarn-ngram-cut")
+    run = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stdout
 
 
