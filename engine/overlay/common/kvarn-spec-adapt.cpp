@@ -28,7 +28,7 @@ static std::string without_none(const std::string & kinds) {
     return kinds.compare(0, 5, "none,") == 0 ? kinds.substr(5) : kinds;
 }
 
-void kvarn_spec_adapt::init(const std::string & kind, bool adaptive, int n_max, int n_seq, const std::vector<llama_context *> & ctxs) {
+void kvarn_spec_adapt::init(const std::string & kind, bool adaptive, int n_max, int n_min, int n_seq, const std::vector<llama_context *> & ctxs) {
     slots.clear();
     this->adaptive = adaptive && n_max > 0;
     turn_end       = true;
@@ -36,9 +36,9 @@ void kvarn_spec_adapt::init(const std::string & kind, bool adaptive, int n_max, 
     if (n_max <= 0) {
         return;
     }
-    const int start = kind.find("draft-") == std::string::npos ? START_COPIER : START_MODEL;
+    const bool has_model = kind.find("draft-") != std::string::npos;
     for (int i = 0; i < n_seq; ++i) {
-        slots.push_back({ kvarn_spec_depth(n_max, start) });
+        slots.push_back({ kvarn_spec_depth(n_max, has_model ? START_MODEL : START_COPIER, has_model ? n_min : 1) });
     }
     if (this->adaptive) {
         keep_graphs(ctxs, slots[0].depth.levels());
