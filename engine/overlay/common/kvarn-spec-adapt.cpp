@@ -10,11 +10,15 @@
 static constexpr int START_COPIER = 8;
 static constexpr int START_MODEL  = 3;
 
+// Their buffers are made after the memory has been fitted, so there are few. Longer drafts share the context's own graph:
+// their steps take long enough for building one.
+static constexpr size_t N_LENGTHS = 9;
+
 // a draft of d tokens is verified together with the token before it
 static void keep_graphs(const std::vector<llama_context *> & ctxs, const std::vector<int> & depths) {
     std::vector<int32_t> lengths;
-    for (const int d : depths) {
-        lengths.push_back(d + 1);
+    for (size_t i = 0; i < std::min(depths.size(), N_LENGTHS); ++i) {
+        lengths.push_back(depths[i] + 1);
     }
     for (auto * ctx : ctxs) {
         if (ctx) {
