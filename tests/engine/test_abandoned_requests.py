@@ -78,3 +78,22 @@ def test_a_prompt_is_given_up_in_mid_batch_and_what_was_computed_is_kept(start_s
     assert left["finish"] == "cancelled"
     assert 0 < again["timings"]["cache_n"] < len(prompt)
     assert again["content"] == fresh["content"]
+
+
+def test_a_prompt_that_is_given_up_stays_counted(start_server):
+    prompt = [1000 + n for n in range(400)]
+    seen = []
+    with start_server("-c", "512", "-np", "1", "-b", "512", "-ub", "1") as server:
+        client = threading.Thread(target=server.hang_up_after, args=(0.2, {"prompt": prompt, "n_predict": 4}))
+        client.start()
+        while client.is_alive() or server.live()["requests"]["processing"] > 0:
+            seen.append(server.live()["tokens"])
+            time.sleep(0.01)
+        client.join()
+        seconds_until_idle(server, 0.1)
+        seen.append(server.live()["tokens"])
+        metrics = server.metrics()
+    for name in ("prompt_total", "prompt_ms_total"):
+        assert [tokens[name] for tokens in seen] == sorted(tokens[name] for tokens in seen)
+    assert 0 < seen[-1]["prompt_total"] < len(prompt)
+    assert metrics["kvarn:prompt_tokens_total"] == seen[-1]["prompt_total"]

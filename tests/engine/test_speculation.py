@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,12 @@ def test_the_choice_of_depth_ends_at_the_best_one_on_simulated_texts(tmp_path):
     sources = [OVERLAY / "tests" / "test-kvarn-spec-depth.cpp", OVERLAY / "common" / "kvarn-spec-depth.cpp"]
     subprocess.run([compiler, "-std=c++17", "-O1", *map(str, sources), "-o", str(program)], check=True)
     run = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
+
+
+def test_an_ngram_drafter_is_judged_by_what_was_left_of_its_draft(engine_dir):
+    program = engine_dir / ("test-kvarn-ngram-cut.exe" if sys.platform == "win32" else "test-kvarn-ngram-cut")
+    run = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stdout
 
 
@@ -138,6 +146,19 @@ def test_the_counters_add_up_and_the_page_says_how_the_server_speculates(start_s
     assert samples['kvarn:spec_tried_total{position="1"}'] == samples["kvarn:spec_drafts_total"]
     assert samples['kvarn:spec_tried_total{position="2"}'] == samples['kvarn:spec_accepted_at_total{position="1"}']
     assert moved({}, samples, "kvarn:spec_step_seconds_total") > 0
+
+
+def test_a_step_that_verifies_a_draft_has_its_sampling_timed(start_server):
+    with start_server(*MTP, "--spec-synth-rates", "1,1,1,1", model=HYBRID) as server:
+        before = server.live()["steps"]
+        server.complete(STORIES[0], n_predict=64, ignore_eos=True)
+        deadline = time.monotonic() + 20
+        while server.live()["requests"]["processing"] > 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        after = server.live()["steps"]
+    # The last step verifies a draft of two.
+    assert after["count"] - before["count"] >= 10
+    assert after["last"]["sampling_ms"] > 0
 
 
 def test_without_speculation_there_is_nothing_to_say(start_server):

@@ -10,11 +10,15 @@
 static constexpr int START_COPIER = 8;
 static constexpr int START_MODEL  = 3;
 
+// Their buffers are made after the memory has been fitted, so there are few. Longer drafts share the context's own graph:
+// their steps take long enough for building one.
+static constexpr size_t N_LENGTHS = 9;
+
 // a draft of d tokens is verified together with the token before it
 static void keep_graphs(const std::vector<llama_context *> & ctxs, const std::vector<int> & depths) {
     std::vector<int32_t> lengths;
-    for (const int d : depths) {
-        lengths.push_back(d + 1);
+    for (size_t i = 0; i < std::min(depths.size(), N_LENGTHS); ++i) {
+        lengths.push_back(depths[i] + 1);
     }
     for (auto * ctx : ctxs) {
         if (ctx) {
@@ -28,7 +32,7 @@ static std::string without_none(const std::string & kinds) {
     return kinds.compare(0, 5, "none,") == 0 ? kinds.substr(5) : kinds;
 }
 
-void kvarn_spec_adapt::init(const std::string & kind, bool adaptive, int n_max, int n_seq, const std::vector<llama_context *> & ctxs) {
+void kvarn_spec_adapt::init(const std::string & kind, bool adaptive, int n_max, int n_min, int n_seq, const std::vector<llama_context *> & ctxs) {
     slots.clear();
     this->adaptive = adaptive && n_max > 0;
     turn_end       = true;
@@ -36,9 +40,9 @@ void kvarn_spec_adapt::init(const std::string & kind, bool adaptive, int n_max, 
     if (n_max <= 0) {
         return;
     }
-    const int start = kind.find("draft-") == std::string::npos ? START_COPIER : START_MODEL;
+    const bool has_model = kind.find("draft-") != std::string::npos;
     for (int i = 0; i < n_seq; ++i) {
-        slots.push_back({ kvarn_spec_depth(n_max, start) });
+        slots.push_back({ kvarn_spec_depth(n_max, has_model ? START_MODEL : START_COPIER, has_model ? n_min : 1) });
     }
     if (this->adaptive) {
         keep_graphs(ctxs, slots[0].depth.levels());

@@ -16,8 +16,9 @@ class kvarn_spec_adapt {
 public:
     //   kind:  as --spec-type
     //   n_max: longest draft of the initialized drafters; 0: no speculation, nothing is done
-    //   ctxs:  target and draft; adaptive, they keep a graph for each depth (../src/kvarn-graph-arenas.h); NULL is passed over
-    void init(const std::string & kind, bool adaptive, int n_max, int n_seq, const std::vector<llama_context *> & ctxs);
+    //   n_min: shortest one a draft model hands on
+    //   ctxs:  target and draft; adaptive, they keep graphs for the first depths (../src/kvarn-graph-arenas.h); NULL is passed over
+    void init(const std::string & kind, bool adaptive, int n_max, int n_min, int n_seq, const std::vector<llama_context *> & ctxs);
 
     // a request starts to generate
     void begin(llama_seq_id seq_id);

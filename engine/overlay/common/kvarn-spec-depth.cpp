@@ -16,11 +16,15 @@ static constexpr int    WIN_MORE    = 3;     // an accepted probe goes on for so
 static constexpr int    WIN_MOST    = 12;
 static constexpr int    WAIT        = 32;    // steps a probe waits for something to draft
 
-kvarn_spec_depth::kvarn_spec_depth(int n_max, int n_start) {
-    for (const int d : { 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 }) {
-        if (d <= n_max) {
+kvarn_spec_depth::kvarn_spec_depth(int n_max, int n_start, int n_min) {
+    depths.push_back(0);
+    for (const int d : { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 }) {
+        if (n_min <= d && d <= n_max) {
             depths.push_back(d);
         }
+    }
+    if (depths.size() == 1) {
+        depths.push_back(n_max); // nothing is listed between the two
     }
     tried.assign(depths.back(), 0.0);
     right.assign(depths.back(), 0.0);
@@ -30,7 +34,7 @@ kvarn_spec_depth::kvarn_spec_depth(int n_max, int n_start) {
     tried[0] = 2.0;
     right[0] = 1.4;
 
-    settled = level_of(n_start);
+    settled = std::max(1, level_of(n_start));
     gap     = GAP_MIN;
 
     // the plain step is what every depth is compared with

@@ -19,7 +19,8 @@ class kvarn_spec_depth {
 public:
     // n_max: the longest draft the drafter can make, at least 1
     // n_start: the depth to begin with, rounded down to a listed one
-    kvarn_spec_depth(int n_max, int n_start);
+    // n_min:   the drafter throws a shorter draft away, so that no depth between 0 and this is of use
+    kvarn_spec_depth(int n_max, int n_start, int n_min = 1);
 
     // tokens to draft in the next step; 0: none
     int depth() const { return depths[trial >= 0 ? trial : settled]; }

@@ -11,8 +11,7 @@ size_t kvarn_state_blob::size() const {
 }
 
 void kvarn_state_blob::save(llama_context * ctx, llama_seq_id seq_id, llama_state_seq_flags flags) {
-    bytes.reset(); // first: two states at once would cost twice the memory
-    bytes = kvarn_state_save(ctx, seq_id, flags);
+    bytes = kvarn_state_save(ctx, seq_id, flags, std::move(bytes));
 }
 
 void kvarn_state_blob::load(llama_context * ctx, llama_seq_id seq_id, llama_state_seq_flags flags) const {

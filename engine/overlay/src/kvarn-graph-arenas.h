@@ -6,7 +6,8 @@
 // in between builds it again. With arenas each listed batch length (with and without outputs) keeps a graph, a scheduler
 // and a compute buffer of its own, so that a change of length changes to another finished graph.
 //
-// Off until enabled. Costs a small compute buffer for each length in use; counted in the memory breakdown.
+// Off until enabled. Costs two small compute buffers for each length in use, one with outputs and one without; counted in the
+// memory breakdown, but not seen by what fits a model to the memory, so the caller lists few lengths.
 
 // Keep a graph for each of these ubatch lengths, made at first use with the worst case reserved; larger ones share the
 // context's own. Without effect with pipeline parallelism. Call between decodes.

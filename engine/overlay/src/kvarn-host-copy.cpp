@@ -9,7 +9,7 @@
 // kvarn_state_bytes
 //
 
-kvarn_state_bytes::kvarn_state_bytes(size_t size) : n(size), bytes(new uint8_t[size]) {}
+kvarn_state_bytes::kvarn_state_bytes(size_t size) : n(size), capacity(size), bytes(new uint8_t[size]) {}
 
 kvarn_state_bytes::~kvarn_state_bytes() {
     if (charged_total) {
@@ -18,6 +18,15 @@ kvarn_state_bytes::~kvarn_state_bytes() {
     if (charged_count) {
         *charged_count -= 1;
     }
+}
+
+bool kvarn_state_bytes::reuse(size_t size) {
+    if (size > capacity || charged_total) {
+        return false;
+    }
+    wait();
+    n = size;
+    return true;
 }
 
 const uint8_t * kvarn_state_bytes::wait() const {

@@ -34,6 +34,10 @@ public:
     size_t    size() const { return n; }
     uint8_t * data()       { return bytes.get(); }
 
+    // hold another state of this size in the same memory. False when it is too small or counted; then nothing has changed.
+    // For the sole owner; waits for bytes on their way
+    bool reuse(size_t size);
+
     // the bytes, once all of them have arrived; blocks until then
     const uint8_t * wait() const;
 
@@ -46,7 +50,8 @@ public:
     void part_done();
 
 private:
-    const size_t n;
+    size_t       n;
+    const size_t capacity;
     std::unique_ptr<uint8_t[]> bytes;
 
     std::atomic<uint64_t> * charged_count = nullptr;

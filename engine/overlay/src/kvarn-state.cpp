@@ -101,13 +101,18 @@ size_t kvarn_state_size(llama_context * ctx, llama_seq_id seq_id, llama_state_se
     return writer.n_bytes();
 }
 
-std::shared_ptr<kvarn_state_bytes> kvarn_state_save(llama_context * ctx, llama_seq_id seq_id, llama_state_seq_flags flags) {
+std::shared_ptr<kvarn_state_bytes> kvarn_state_save(llama_context * ctx, llama_seq_id seq_id, llama_state_seq_flags flags,
+        std::shared_ptr<kvarn_state_bytes> spent) {
     ctx->synchronize();
 
     state_writer writer;
     collect(ctx, seq_id, flags, writer);
 
-    auto state = std::make_shared<kvarn_state_bytes>(writer.n_bytes());
+    if (!spent || spent.use_count() > 1 || !spent->reuse(writer.n_bytes())) {
+        spent.reset(); // first: two states at once would cost twice the memory
+        spent = std::make_shared<kvarn_state_bytes>(writer.n_bytes());
+    }
+    const auto state = std::move(spent);
     for (const auto & small : writer.smalls) {
         memcpy(state->data() + small.at, writer.bytes.data() + small.begin, small.size);
     }

@@ -9,7 +9,9 @@
 
 // The state of `seq_id`. When this returns the context may go on; the last bytes may still be on their way
 // (kvarn_state_bytes::wait). Throws std::runtime_error when the memory cannot write its state.
-LLAMA_API std::shared_ptr<kvarn_state_bytes> kvarn_state_save(llama_context * ctx, llama_seq_id seq_id, llama_state_seq_flags flags);
+// `spent`: a state no longer wanted, given up; its memory is used again where nobody else holds it.
+LLAMA_API std::shared_ptr<kvarn_state_bytes> kvarn_state_save(llama_context * ctx, llama_seq_id seq_id, llama_state_seq_flags flags,
+        std::shared_ptr<kvarn_state_bytes> spent = nullptr);
 
 // Bytes kvarn_state_save() would take now. Copies nothing.
 LLAMA_API size_t kvarn_state_size(llama_context * ctx, llama_seq_id seq_id, llama_state_seq_flags flags);

@@ -156,12 +156,40 @@ static void check_dropped_in_flight() {
     copier.copy({ ts.backend.get() }, parts, std::make_shared<kvarn_state_bytes>(size));
 }
 
+static void check_reuse() {
+    tensors ts({ 10, 4096, 100000 });
+    kvarn_host_copier copier(4096, true);
+
+    size_t total = 0;
+    const auto parts = ts.parts(&total);
+
+    auto state = std::make_shared<kvarn_state_bytes>(total + 5);
+    const uint8_t * at = state->data();
+    for (unsigned round = 1; round < 20; ++round) {
+        ts.fill(round);
+        EXPECT(state->reuse(total)); // while the last copy may still be on its way
+        EXPECT(state->data() == at && state->size() == total);
+        copier.copy({ ts.backend.get() }, parts, state);
+        if (round % 2) {
+            EXPECT(arrived(ts.bytes, parts, *state));
+        }
+    }
+
+    EXPECT(state->reuse(total + 5));
+    EXPECT(!state->reuse(total + 6) && state->size() == total + 5);
+
+    std::atomic<uint64_t> bytes { 0 };
+    state->charge(bytes, 0, nullptr);
+    EXPECT(!state->reuse(total)); // the account would be wrong
+}
+
 int main() {
     check_copies(4096,    true,  { 10, 4096, 3, 100000, 1, 8192, 4095 });
     check_copies(1,       true,  { 5, 17 });
     check_copies(1 << 20, true,  { 10, 4096, 3, 100000 }); // less than a chunk in all
     check_copies(4096,    false, { 10, 4096, 3, 100000 }); // host tensors need no staging
     check_dropped_in_flight();
+    check_reuse();
 
     printf("host copy: %s\n", n_broken ? "broken" : "ok");
     return n_broken ? 1 : 0;

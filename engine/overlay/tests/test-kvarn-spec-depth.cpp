@@ -14,6 +14,7 @@ struct world {
     std::function<double(int step, int position)> p;    // of a draft's position, given those before it
     std::function<double(int depth)>              cost; // ms
     double available = 1.0;                             // share of steps with anything to draft
+    int    n_min     = 1;                               // the drafter throws a shorter draft away
 };
 
 struct outcome {
@@ -49,7 +50,7 @@ static outcome run(const world & w, int n_max, int n_steps, int n_tail, int seed
     std::uniform_real_distribution<double> unit(0.0, 1.0);
     std::normal_distribution<double> noise(1.0, 0.05);
 
-    kvarn_spec_depth policy(n_max, 3);
+    kvarn_spec_depth policy(n_max, 3, w.n_min);
 
     const int best = best_depth(w, n_steps - 1, policy.levels());
 
@@ -57,7 +58,7 @@ static outcome run(const world & w, int n_max, int n_steps, int n_tail, int seed
     double ms_all = 0.0;
     int    n_best = 0;
     for (int step = 0; step < n_steps; ++step) {
-        const int n_drafted = unit(rng) < w.available ? policy.depth() : 0;
+        const int n_drafted = unit(rng) < w.available && policy.depth() >= w.n_min ? policy.depth() : 0;
 
         int n_accepted = 0;
         while (n_accepted < n_drafted && unit(rng) < w.p(step, n_accepted)) {
@@ -135,6 +136,7 @@ int main() {
     const auto dip = [&](int step, int position) { return step >= 500 && step < 1000 ? 0.0 : good(step, position); };
     judge("in the dip",                            { dip, linear(0.15) },         4, 1000, 250, 0.97, 0.97);
     judge("after the dip",                         { dip, linear(0.15) },         4, 1800, 300, 0.90, 0.96);
+    judge("after the dip, drafts of 3 at least",   { dip, linear(0.15), 1.0, 3 }, 4, 1800, 300, 0.90, 0.96);
 
     // a cache that fills slows every depth by the same factor; the choice has to stay
     {
@@ -159,6 +161,12 @@ int main() {
         check(policy.levels() == std::vector<int>({ 0, 1, 2, 3, 4, 6 }), "depths up to 7");
         check(policy.round(5) == 4 && policy.round(6) == 6 && policy.round(100) == 6 && policy.round(0) == 0, "drafts are cut to a listed depth");
         check(policy.depth() == 0 && policy.depth_settled() == 3, "the plain step is timed first");
+
+        const kvarn_spec_depth from_3(7, 2, 3);
+        check(from_3.levels() == std::vector<int>({ 0, 3, 4, 6 }), "depths from 3 up to 7");
+        check(from_3.depth_settled() == 3 && from_3.round(2) == 0, "a draft shorter than 3 is none");
+        check(kvarn_spec_depth(5, 3, 5).levels() == std::vector<int>({ 0, 5 }), "the only depth there is need not be a listed one");
+        check(kvarn_spec_depth(4, 3, 9).levels() == std::vector<int>({ 0, 4 }), "a minimum above the maximum leaves the maximum");
     }
 
     printf("%s\n", n_failed == 0 ? "all passed" : "FAILED");

@@ -29,10 +29,13 @@ void kvarn_checkpoints_begin(common_params & params) {
     if (budget == 0) {
         params.n_ctx_checkpoints = 0;
     }
-    kvarn_state_release(); // pinned for the model before this one
     kvarn_checkpoint_counters().budget_bytes = params.n_ctx_checkpoints > 0 ? budget : 0;
 
     SRV_TRC("context checkpoints may take %.1f MiB\n", kvarn_checkpoint_counters().budget_bytes/double(MIB));
+}
+
+void kvarn_checkpoints_end() {
+    kvarn_state_release();
 }
 
 bool kvarn_draft_needs_state(const llama_context * ctx_dft, common_context_seq_rm_type seq_rm_type) {

@@ -12,6 +12,9 @@ struct common_speculative;
 // Read --ctx-checkpoints-mib, once per loaded model. A budget of 0 turns checkpoints off.
 void kvarn_checkpoints_begin(common_params & params);
 
+// The model is about to be unloaded: give back what was pinned for its devices, while they are there.
+void kvarn_checkpoints_end();
+
 // A draft context whose cache can be cut anywhere and is never overwritten needs no copy: cutting restores it.
 bool kvarn_draft_needs_state(const llama_context * ctx_dft, common_context_seq_rm_type seq_rm_type);
 

@@ -4,6 +4,8 @@
 
 #include "kvarn-live.h"
 
+#include <algorithm>
+
 // running totals of update_slots(), in microseconds
 struct kvarn_live_steps {
     int64_t t_pre_decode;
@@ -117,8 +119,9 @@ static void kvarn_live_collect(const std::vector<server_slot> & slots, const ser
     const int64_t t_now  = ggml_time_us();
     const int64_t t_from = queue.n_prompt > 0 ? queue.t_prompt_start : t_now;
 
-    engine.n_prompt    = metrics.prompt.count + queue.n_prompt;
-    engine.t_prompt_us = metrics.prompt.time  + t_now - t_from;
+    // of a decode that failed, its ubatches have been told and upstream counts nothing; a total never falls
+    engine.n_prompt    = std::max<uint64_t>(engine.n_prompt,    metrics.prompt.count + queue.n_prompt);
+    engine.t_prompt_us = std::max<int64_t> (engine.t_prompt_us, metrics.prompt.time  + t_now - t_from);
     kvarn_live_prompt_clock(metrics.prompt.time, t_from);
     kvarn_live_collect_totals(slots, metrics, engine);
     kvarn_live_collect_steps(steps, n_step_tokens, engine);
