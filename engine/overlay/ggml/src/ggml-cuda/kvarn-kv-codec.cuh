@@ -7,7 +7,8 @@
 //   static int  levels_4(const block & x, int i);                       levels of values i .. i+3 (i % 4 == 0), an int8 in each byte
 //   static void quantize(const float * x, block & y, int lane);         called by all 32 lanes of a warp; x has qk values
 //
-// A value is d*level. Types may share a block (tbq4_0 and tcq4_0 do), so everything goes by type. A new type is one more codec and one line in KVARN_CUDA_CODECS.
+// A value is d*level. A new type is one more codec and one line in KVARN_CUDA_CODECS.
+// Types may share a block, as tbq4_0 and tcq4_0 do: everything is chosen by type.
 
 #include "kvarn-kv-encode-trellis.cuh"
 

@@ -1,10 +1,10 @@
 #pragma once
 
 // A warp writes a block of a trellis code and finds the path that kvarn-kv-trellis.h prescribes, so the bytes are the CPU's.
-// All rings and all first states of a block are searched at once. Lane l owns n = qk/32 values that follow each other, n*l .. n*l + n - 1,
-// and so do all ring/n lanes of a ring; of these, lane l follows the paths that begin in state l % 4, and totals of the four states
-// they have reached stay in its registers. What a step asks of another lane are the distances to the nearest levels: two shuffles,
-// which wait for nothing before them.
+// All rings and all first states of a block are searched at once. Lane l owns n = qk/32 values that follow each other, from n*l on,
+// so a ring has ring/n lanes. Each of them follows the paths that begin in state l % 4; the totals of the four states they have
+// reached stay in its registers. A step asks other lanes only for distances to the nearest levels, in two shuffles that wait for
+// nothing before them.
 
 #include "kvarn-kv-encode.cuh"
 
@@ -139,7 +139,8 @@ static __device__ __forceinline__ uint32_t kvarn_find_path(const uint32_t (* dis
 
 // ranks: a byte for each of the lane's values; trellis: the bits of its ring. Returns d; for a block of zeros all are 0.
 template <class book, int qk>
-static __device__ __forceinline__ ggml_half kvarn_encode_trellis(const float * __restrict__ x, const int lane, uint32_t & ranks, uint32_t & trellis) {
+static __device__ __forceinline__ ggml_half kvarn_encode_trellis(
+        const float * __restrict__ x, const int lane, uint32_t & ranks, uint32_t & trellis) {
     constexpr int n = qk/32;
     float v[n]; // as the sum of squares wants them, every 32nd
     const double norm  = kvarn_norm<qk>(x, lane, v);
@@ -159,8 +160,7 @@ static __device__ __forceinline__ ggml_half kvarn_encode_trellis(const float * _
     // bits of the ring turned so that bit j + 2 is u of the lane's value j
     const int      at     = (n*lane)%book::ring;
     const int      turn   = (at + book::ring - 2)%book::ring;
-    const uint32_t mask   = book::ring == 32 ? 0xFFFFFFFF : (1u << (book::ring & 31)) - 1;
-    const uint32_t turned = (trellis >> turn | trellis << (book::ring - turn)) & mask; // n divides ring, so turn is not 0
+    const uint32_t turned = trellis >> turn | trellis << ((book::ring - turn) & 31);
     ranks = 0;
     int level_energy = 0;
 #pragma unroll
@@ -183,7 +183,8 @@ static __device__ __forceinline__ ggml_half kvarn_encode_trellis(const float * _
 // Both: n values of a lane lie in n bytes that follow each other; lanes that share these bytes each store a part.
 
 template <int qk>
-static __device__ __forceinline__ void kvarn_store_trellis_nibbles(const uint32_t ranks, const uint32_t trellis, const int lane, uint8_t * qs) {
+static __device__ __forceinline__ void kvarn_store_trellis_nibbles(
+        const uint32_t ranks, const uint32_t trellis, const int lane, uint8_t * qs) {
     constexpr int n = qk/32;
     const int at   = n*lane%16;      // in the ring, the low nibbles of 16 bytes or their high ones
     const int half = n*lane/16%2;
@@ -197,7 +198,8 @@ static __device__ __forceinline__ void kvarn_store_trellis_nibbles(const uint32_
 }
 
 template <int qk>
-static __device__ __forceinline__ void kvarn_store_trellis_planes(const uint32_t ranks, const uint32_t trellis, const int lane, uint8_t * qs, uint8_t * qh) {
+static __device__ __forceinline__ void kvarn_store_trellis_planes(
+        const uint32_t ranks, const uint32_t trellis, const int lane, uint8_t * qs, uint8_t * qh) {
     constexpr int n = qk/32;
     const int g    = n*lane/32;
     const int part = n*lane/8%4;

@@ -1,8 +1,8 @@
 #pragma once
 
 // A warp writes a block of a scalar codebook: lane l owns the values l, l + 32, .. and every step of kvarn-kv-types.h is kept, so
-// the bytes are the CPU's (the trellis codes: kvarn-kv-encode-trellis.cuh). What -use_fast_math would change (subnormal floats are flushed to zero) is done on bits instead;
-// square root and division are in double, which it leaves alone.
+// the bytes are the CPU's (kvarn-kv-encode-trellis.cuh: those of a trellis code). What -use_fast_math would change (subnormal
+// floats are flushed to zero) is done on bits instead; square root and division are in double, which it leaves alone.
 
 #ifndef KVARN_CUDA_ON_HOST
 #include "common.cuh"
