@@ -15,6 +15,8 @@ from known_models import (
     QWEN36_27B,
     SMOLLM2,
     TBQ4,
+    TCQ3,
+    TCQ4,
     build,
     dense,
     entry,
@@ -188,6 +190,14 @@ def test_what_the_engine_accepts_is_not_held_back(settings):
     planning = planned(**settings)
     assert planning.plan is not None
     assert [p.code for p in planning.problems if p.severity is Severity.BLOCKS] == []
+
+
+@pytest.mark.parametrize("kv_v", ["tbq4_0", "planar3_0", "tcq4_0", "tcq3_0"])
+def test_pairs_that_have_a_cuda_kernel_bring_no_warning(kv_v):
+    engine = build(TBQ4, PLANAR3, TCQ4, TCQ3, backends=("CPU", "CUDA"))
+    own = {"planar3_0": "tbq4_0", "tcq3_0": "tcq4_0"}.get(kv_v, kv_v)
+    for kv_k in ("q8_0", own, kv_v):
+        assert planned(engine=engine, kv_k=kv_k, kv_v=kv_v).problems == ()
 
 
 def test_a_shared_pool_may_be_larger_than_the_training_of_one_slot():

@@ -50,6 +50,7 @@ static inline half2    operator*(half2 a, half2 b) {
 
 static inline uint32_t __float_as_uint(float f)    { uint32_t u; memcpy(&u, &f, 4); return u; }
 static inline float    __uint_as_float(uint32_t u) { float    f; memcpy(&f, &u, 4); return f; }
+static inline int      __float2int_rn(float f)     { return (int) lrintf(f); }
 
 template <typename T> static inline T ggml_cuda_cast(float f);
 template <> inline float ggml_cuda_cast<float>(float f) { return f; }
@@ -129,14 +130,19 @@ static inline void next_lane(int lane) {
 }
 
 template <typename T>
-static inline T __shfl_xor_sync(unsigned, T v, int mask, int) {
+static inline T __shfl_sync(unsigned, T v, int from, int) {
     static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
     const int lane = threadIdx.x;
     const int turn = turns[lane]++ % 2;
     memcpy(&exchanged[turn][lane], &v, sizeof(T));
     next_lane(lane);
-    memcpy(&v, &exchanged[turn][lane ^ mask], sizeof(T));
+    memcpy(&v, &exchanged[turn][from & 31], sizeof(T));
     return v;
+}
+
+template <typename T>
+static inline T __shfl_xor_sync(unsigned all, T v, int mask, int width) {
+    return __shfl_sync(all, v, (int) threadIdx.x ^ mask, width);
 }
 
 static void lane_main(int lane) {

@@ -94,6 +94,11 @@ static void test_written_bytes() {
         const floats x(codec::qk, v);
         EXPECT(written<codec>(x, true) == reference_of(type, x), "%s of %g", ggml_type_name(type), v);
     }
+    for (int i = 0; i < 2*codec::qk; ++i) { // one value has the whole norm: as far from every level as any can be
+        floats x(codec::qk, i % 3 ? 0.0f : 0.01f);
+        x[i/2] = i % 2 ? 1.0f : -1.0f;
+        EXPECT(written<codec>(x, true) == reference_of(type, x), "%s, all in value %d", ggml_type_name(type), i/2);
+    }
 }
 
 // A tensor of floats with gaps between its rows, and one of blocks in which rows are in another order

@@ -14,7 +14,13 @@ from kvarn.domain.library.model_facts import ModelFacts
 
 _SLOW_ON_CUDA = frozenset({"q4_1", "q5_0", "q5_1", "iq4_nl"})
 """No fused CUDA attention in a standard build (ggml-org/llama.cpp#27109)."""
-_MIXED_ON_CUDA = frozenset({("q8_0", "tbq4_0"), ("q8_0", "planar3_0"), ("tbq4_0", "planar3_0")})
+_MIXED_ON_CUDA = frozenset(
+    {
+        *(("q8_0", kv_v) for kv_v in ("tbq4_0", "planar3_0", "tcq4_0", "tcq3_0")),
+        ("tbq4_0", "planar3_0"),
+        ("tcq4_0", "tcq3_0"),
+    }
+)
 """Pairs of different types that our engine compiles an attention kernel for; only it offers these types at all."""
 
 

@@ -19,7 +19,22 @@
     X(256, GGML_TYPE_Q8_0,               GGML_TYPE_KVARN_TBQ4_0)              \
     X( 64, GGML_TYPE_Q8_0,               GGML_TYPE_KVARN_PLANAR3_0_64)        \
     X(128, GGML_TYPE_Q8_0,               GGML_TYPE_KVARN_PLANAR3_0)           \
-    X(256, GGML_TYPE_Q8_0,               GGML_TYPE_KVARN_PLANAR3_0)
+    X(256, GGML_TYPE_Q8_0,               GGML_TYPE_KVARN_PLANAR3_0)           \
+    X( 64, GGML_TYPE_KVARN_TCQ4_0_64,   GGML_TYPE_KVARN_TCQ4_0_64)            \
+    X(128, GGML_TYPE_KVARN_TCQ4_0,      GGML_TYPE_KVARN_TCQ4_0)               \
+    X(256, GGML_TYPE_KVARN_TCQ4_0,      GGML_TYPE_KVARN_TCQ4_0)               \
+    X( 64, GGML_TYPE_KVARN_TCQ4_0_64,   GGML_TYPE_KVARN_TCQ3_0_64)            \
+    X(128, GGML_TYPE_KVARN_TCQ4_0,      GGML_TYPE_KVARN_TCQ3_0)               \
+    X(256, GGML_TYPE_KVARN_TCQ4_0,      GGML_TYPE_KVARN_TCQ3_0)               \
+    X( 64, GGML_TYPE_KVARN_TCQ3_0_64,   GGML_TYPE_KVARN_TCQ3_0_64)            \
+    X(128, GGML_TYPE_KVARN_TCQ3_0,      GGML_TYPE_KVARN_TCQ3_0)               \
+    X(256, GGML_TYPE_KVARN_TCQ3_0,      GGML_TYPE_KVARN_TCQ3_0)               \
+    X( 64, GGML_TYPE_Q8_0,              GGML_TYPE_KVARN_TCQ4_0_64)            \
+    X(128, GGML_TYPE_Q8_0,              GGML_TYPE_KVARN_TCQ4_0)               \
+    X(256, GGML_TYPE_Q8_0,              GGML_TYPE_KVARN_TCQ4_0)               \
+    X( 64, GGML_TYPE_Q8_0,              GGML_TYPE_KVARN_TCQ3_0_64)            \
+    X(128, GGML_TYPE_Q8_0,              GGML_TYPE_KVARN_TCQ3_0)               \
+    X(256, GGML_TYPE_Q8_0,              GGML_TYPE_KVARN_TCQ3_0)
 
 #define KVARN_EXTERN_DECL(D, type_K, type_V) extern DECL_FATTN_VEC_CASE(D, type_K, type_V);
 KVARN_FATTN_VEC_CASES(KVARN_EXTERN_DECL)

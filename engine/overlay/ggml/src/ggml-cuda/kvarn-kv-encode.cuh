@@ -1,13 +1,15 @@
 #pragma once
 
 // A warp writes a block of a scalar codebook: lane l owns the values l, l + 32, .. and every step of kvarn-kv-types.h is kept, so
-// the bytes are the CPU's. What -use_fast_math would change (subnormal floats are flushed to zero) is done on bits instead;
-// square root and division are in double, which it leaves alone.
+// the bytes are the CPU's (kvarn-kv-encode-trellis.cuh: those of a trellis code). What -use_fast_math would change (subnormal
+// floats are flushed to zero) is done on bits instead; square root and division are in double, which it leaves alone.
 
 #ifndef KVARN_CUDA_ON_HOST
 #include "common.cuh"
 #endif
 #include "../kvarn-kv-types.h"
+
+#include <cfloat>
 
 struct kvarn_book_tbq4 {
     static constexpr int   n_levels  = 16;
@@ -52,6 +54,16 @@ static __device__ __forceinline__ T kvarn_shfl_xor(const T v, const int mask) {
     return __shfl_xor_sync(0xFFFFFFFF, v, mask, 32);
 }
 
+template <typename T>
+static __device__ __forceinline__ T kvarn_shfl(const T v, const int lane) {
+    return __shfl_sync(0xFFFFFFFF, v, lane, 32);
+}
+
+// bits 0..3, one to a byte
+static __device__ __forceinline__ uint32_t kvarn_bit_to_byte(const uint32_t bits) {
+    return ((bits & 0x0F)*0x00204081) & 0x01010101;
+}
+
 // NaN is 0, everything else is clamped
 static __device__ __forceinline__ float kvarn_clean(const float x) {
     constexpr uint32_t bits_of_max = 0x477FE000;
@@ -93,10 +105,9 @@ static __device__ __forceinline__ uint32_t kvarn_nearest(const float v, int & le
     return negative ? book::n_levels - 1 - index : index;
 }
 
-// index[g] becomes the index of value 32*g + lane. Returns d; for a block of zeros that and all indices are 0.
-template <class book, int qk>
-static __device__ __forceinline__ ggml_half kvarn_encode(const float * __restrict__ x, const int lane, uint32_t * index) {
-    float  v[qk/32];
+// v[g] becomes value 32*g + lane, cleaned. Returns the norm of all.
+template <int qk>
+static __device__ __forceinline__ double kvarn_norm(const float * __restrict__ x, const int lane, float * v) {
     double energy = 0.0;
 #pragma unroll
     for (int g = 0; g < qk/32; ++g) {
@@ -107,21 +118,33 @@ static __device__ __forceinline__ ggml_half kvarn_encode(const float * __restric
     for (int step = 16; step > 0; step /= 2) {
         energy += kvarn_shfl_xor(energy, step);
     }
+    return sqrt(energy);
+}
 
-    const double norm  = sqrt(energy);
+// The scale that keeps the norm; level_energy is the lane's share of the sum of squared levels.
+template <class book>
+static __device__ __forceinline__ ggml_half kvarn_scale(const double norm, int level_energy) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+        level_energy += kvarn_shfl_xor(level_energy, step);
+    }
+    const float d = (float) (norm/sqrt((double) level_energy));
+    return __float2half_rn(d < book::d_max ? d : book::d_max);
+}
+
+// index[g] becomes the index of value 32*g + lane. Returns d; for a block of zeros that and all indices are 0.
+template <class book, int qk>
+static __device__ __forceinline__ ggml_half kvarn_encode(const float * __restrict__ x, const int lane, uint32_t * index) {
+    float v[qk/32];
+    const double norm  = kvarn_norm<qk>(x, lane, v);
     const float  scale = (float) (book::per_sigma*sqrt((double) qk)/norm);
     int level_energy = 0;
 #pragma unroll
     for (int g = 0; g < qk/32; ++g) {
         index[g] = kvarn_nearest<book>(kvarn_mul(v[g], scale), level_energy);
     }
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        level_energy += kvarn_shfl_xor(level_energy, step);
-    }
 
-    const float     d      = (float) (norm/sqrt((double) level_energy));
-    const ggml_half d_half = __float2half_rn(d < book::d_max ? d : book::d_max);
+    const ggml_half d_half = kvarn_scale<book>(norm, level_energy);
     if (__half_as_ushort(d_half) == 0) {
 #pragma unroll
         for (int g = 0; g < qk/32; ++g) {
