@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHeaderView, QVBoxLayout, QWidget
 
 from kvarn.viewmodels.launch.asked_got_vm import AskedGotVm
@@ -23,7 +24,8 @@ class AskedGotSection(QWidget):
         self.table = HairlineTable(("<", "asked", "got"), "Asked and got")
         self.table.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.table.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
+        self.table.fit_columns()
+        self.table.horizontalHeader().setSectionResizeMode(1, QHeaderView.ResizeMode.Fixed)
         self.problem = PlainLabel("", "warn", wrap=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -45,6 +47,19 @@ class AskedGotSection(QWidget):
         self.problem.setText(self._vm.problem)
         self.problem.setVisible(bool(self._vm.problem))
         self.setVisible(bool(rows or self._vm.problem))
+        self._share_width()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Share the new width."""
+        super().resizeEvent(event)
+        self._share_width()
+
+    def _share_width(self) -> None:
+        """Each value column as wide as its texts need; where that is too much, the longer one gives way to half."""
+        header = self.table.horizontalHeader()
+        asked, got = (max(self.table.sizeHintForColumn(n), header.sectionSizeHint(n)) for n in (1, 2))
+        room = self.table.viewport().width() - max(self.table.sizeHintForColumn(0), header.minimumSectionSize())
+        header.resizeSection(1, min(asked, max(room - got, room // 2)))
 
 
 def _short(value: str) -> str:
