@@ -129,8 +129,8 @@ def test_measured_runs_turn_into_an_expected_speed():
     )
     got = document("starter")
     empty, full = got["decode_tok_per_s"], got["decode_tok_per_s_full_context"]
-    assert 80 < empty["low"] < empty["high"] < 120
-    assert full["high"] < empty["low"]
+    assert 45 < empty["low"] < 100 < empty["high"] < 210
+    assert full["high"] < empty["high"]
     assert "GB/s" in empty["basis"]
     assert "tok/s" in run("starter", "--rough").stdout
 
