@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from gguf_maker import GgufMaker
 from kvarn.cli import app
+from kvarn.commands.plan import NO_SIZES
 from kvarn.domain.errors import EngineNotFoundError, ModelNotFoundError
 from kvarn.domain.launch.decode_speed import DecodeMeasurement
 from kvarn.domain.settings import Settings
@@ -96,6 +97,29 @@ def test_absurd_numbers_are_problems_not_tracebacks():
     got = document("starter", "--ctx", "-4", "--slots", "0")
     assert (got["kv_bytes"], got["total_bytes"], got["fits"]) == (None, None, None)
     assert got["unknown"]
+
+
+@pytest.mark.usefixtures("no_engine")
+def test_a_cache_type_nobody_knows_is_not_blamed_on_the_engine():
+    got = document("starter", "--kv", "nonsense")
+    assert got["unknown"] == "Without an engine the size of cache type “nonsense” is not known."
+    assert got["decode_tok_per_s"]["basis"] == NO_SIZES
+
+
+def test_a_cache_type_the_engine_lacks_is_named(monkeypatch, fake_engine_dir):
+    monkeypatch.setenv("KVARN_ENGINE_DIR", str(fake_engine_dir))
+    got = document("starter", "--kv", "q8_0/nonsense")
+    assert got["unknown"] == "“nonsense” is no cache type of this engine."
+    assert [p["code"] for p in got["problems"]] == ["kv-type-not-offered"]
+
+
+def test_an_absurd_context_is_answered_with_what_the_model_can_use(monkeypatch, fake_engine_dir):
+    monkeypatch.setenv("KVARN_ENGINE_DIR", str(fake_engine_dir))
+    problems = {p["code"]: p for p in document("starter", "--ctx", "100000000")["problems"]}
+    beyond = problems["context-tokens-out-of-range"]
+    assert beyond["message"] == "The context cannot be 100,000,000 tokens."
+    assert beyond["remedy"] == "Choose between 1 and 8,192 tokens."
+    assert "trained for do fit" in problems["does-not-fit"]["remedy"]
 
 
 def test_a_model_that_does_not_exist_is_named():
