@@ -27,7 +27,6 @@ class InsideCard(QScrollArea):
         self._why = PlainLabel("", "mute", wrap=True)
         self.slots = HairlineTable(SLOT_COLUMNS, "Slots")
         self.slots.fit_columns()
-        self.slots.horizontalScrollBar().rangeChanged.connect(self._fit_slots)
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(M)
         self._grid.setVerticalSpacing(XS)
@@ -35,6 +34,7 @@ class InsideCard(QScrollArea):
         self._content_height = 0
         self._rows: list[tuple[PlainLabel, ShareBar, ElidedLabel, ElidedLabel]] = []
         self._arrange()
+        self.slots.horizontalScrollBar().rangeChanged.connect(self._fit_slots)
 
     def sizeHint(self) -> QSize:
         """All there is, up to the most lines."""
