@@ -38,9 +38,7 @@ def widths(qtbot, themed):
 
 
 def test_a_long_answer_takes_the_room_a_short_wish_leaves(widths):
-    (asked, asked_need), (got, got_need) = widths(
-        AskedGot("Cache padding", "auto", "grows, 256 cells at 4,096", None)
-    )
+    (asked, asked_need), (got, got_need) = widths(AskedGot("Padding", "auto", "grows from 256", None))
     assert asked >= asked_need
     assert got >= got_need
 
