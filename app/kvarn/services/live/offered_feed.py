@@ -8,7 +8,6 @@ from kvarn.services.live.engine_feed import EngineFeed, FeedTrouble, TroubleKind
 from kvarn.services.live.polling_feed import PollingFeed
 from kvarn.services.live.pushed_feed import PushedFeed
 
-
 _OTHER_WAY = {TroubleKind.NOT_OFFERED, TroubleKind.UNREADABLE}
 """Trouble with a stream that another try would meet again."""
 
