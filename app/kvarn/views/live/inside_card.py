@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from kvarn.domain.live.live_state import LiveState
@@ -31,6 +32,7 @@ class InsideCard(QScrollArea):
         self._grid.setHorizontalSpacing(M)
         self._grid.setVerticalSpacing(XS)
         self._grid.setColumnStretch(3, 1)
+        self._layout = QVBoxLayout()
         self._content_height = 0
         self._rows: list[tuple[PlainLabel, ShareBar, ElidedLabel, ElidedLabel]] = []
         self._arrange()
@@ -53,6 +55,11 @@ class InsideCard(QScrollArea):
         self._show_rows(inside_rows(live) if live else ())
         self._fit_slots()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Ask for the height this width takes."""
+        super().resizeEvent(event)
+        self._fit_slots()
+
     def _fit_slots(self) -> None:
         """A bar under columns that do not fit takes no row's place."""
         shown = min(max(len(self.slots.text_model.rows), 1), _MOST_SLOTS)
@@ -61,9 +68,15 @@ class InsideCard(QScrollArea):
         bar = self.slots.horizontalScrollBar()
         room = bar.sizeHint().height() if bar.maximum() > bar.minimum() else 0
         self.slots.setFixedHeight(head + shown * line + 2 + room)
-        if self.widget().sizeHint().height() != self._content_height:
-            self._content_height = self.widget().sizeHint().height()
+        if (height := self._height_of_all()) != self._content_height:
+            self._content_height = height
             self.updateGeometry()
+
+    def _height_of_all(self) -> int:
+        """Of everything shown; a wrapped sentence needs less where there is more width."""
+        if self._layout.hasHeightForWidth():
+            return self._layout.totalHeightForWidth(self.viewport().width())
+        return self._layout.totalSizeHint().height()
 
     def _show_rows(self, rows: tuple[InsideRow, ...]) -> None:
         while len(self._rows) < len(rows):
@@ -87,18 +100,18 @@ class InsideCard(QScrollArea):
         self._rows.append(widgets)
 
     def _hint(self, lines: int) -> QSize:
-        content = self.widget().sizeHint()
-        return QSize(content.width(), min(content.height(), lines * self.fontMetrics().lineSpacing()))
+        most = lines * self.fontMetrics().lineSpacing()
+        return QSize(self.widget().sizeHint().width(), min(self._height_of_all(), most))
 
     def _arrange(self) -> None:
         body = QWidget()
-        layout = QVBoxLayout(body)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(S)
-        layout.addWidget(self._why)
-        layout.addWidget(self.slots)
-        layout.addLayout(self._grid)
-        layout.addStretch(1)
+        body.setLayout(self._layout)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(S)
+        self._layout.addWidget(self._why)
+        self._layout.addWidget(self.slots)
+        self._layout.addLayout(self._grid)
+        self._layout.addStretch(1)
         self.setWidget(body)
         body.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
