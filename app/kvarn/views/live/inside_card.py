@@ -44,7 +44,7 @@ class InsideCard(QScrollArea):
 
     def minimumSizeHint(self) -> QSize:
         """Wide enough for every row, high enough to scroll in."""
-        return QSize(self.widget().minimumSizeHint().width(), self._hint(_LEAST_LINES).height())
+        return QSize(self._layout.totalMinimumSize().width(), self._hint(_LEAST_LINES).height())
 
     def show_live(self, live: LiveState | None, why: str) -> None:
         """Show the newest state, or why there is none."""
@@ -101,7 +101,7 @@ class InsideCard(QScrollArea):
 
     def _hint(self, lines: int) -> QSize:
         most = lines * self.fontMetrics().lineSpacing()
-        return QSize(self.widget().sizeHint().width(), min(self._height_of_all(), most))
+        return QSize(self._layout.totalSizeHint().width(), min(self._height_of_all(), most))
 
     def _arrange(self) -> None:
         body = QWidget()
