@@ -32,6 +32,7 @@ def widths(qtbot, themed):
         section.show()
         qtbot.waitExposed(section)
         table = section.table
+        assert table.horizontalHeader().length() == table.viewport().width()
         return tuple((table.columnWidth(n), table.sizeHintForColumn(n)) for n in (1, 2))
 
     return shown
@@ -53,3 +54,9 @@ def test_two_that_are_too_long_share_evenly(widths):
     (asked, asked_need), (got, _) = widths(AskedGot("Model", LONG, LONG, True))
     assert asked < asked_need
     assert abs(asked - got) <= 1
+
+
+def test_the_bytes_of_a_cache_stand_whole_beside_the_longest_label(widths):
+    bytes_row = AskedGot("KV cache bytes", "94,371,840", "94,371,840", True)
+    for width, need in widths(bytes_row, AskedGot("Micro-batch tokens", "512", "512", True)):
+        assert width >= need

@@ -7,11 +7,13 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHeaderView, QVBoxLayout, QWidget
 
 from kvarn.viewmodels.launch.asked_got_vm import AskedGotVm
-from kvarn.views.theme import XS
+from kvarn.views.theme import XS, sized_font
 from kvarn.views.widgets.hairline_table import HairlineTable
 from kvarn.views.widgets.labels import PlainLabel
 
 _TONES = {True: "good", False: "bad", None: "mute"}
+_FONT_SCALE = 0.9
+"""As captions: byte counts of a large cache, and the sign before them, then fit beside the longest label."""
 _SIGNS = {True: "✓ ", False: "≠ ", None: ""}
 
 
@@ -22,10 +24,14 @@ class AskedGotSection(QWidget):
         super().__init__(parent)
         self._vm = vm
         self.table = HairlineTable(("<", "asked", "got"), "Asked and got")
+        self.table.setProperty("role", "narrow")
+        self.table.setFont(sized_font(_FONT_SCALE))
         self.table.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.table.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.table.fit_columns()
-        self.table.horizontalHeader().setSectionResizeMode(1, QHeaderView.ResizeMode.Fixed)
+        self.table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        header = self.table.horizontalHeader()
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.Fixed)
         self.problem = PlainLabel("", "warn", wrap=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -58,7 +64,7 @@ class AskedGotSection(QWidget):
         """Each value column as wide as its texts need; where that is too much, the longer one gives way to half."""
         header = self.table.horizontalHeader()
         asked, got = (max(self.table.sizeHintForColumn(n), header.sectionSizeHint(n)) for n in (1, 2))
-        room = self.table.viewport().width() - max(self.table.sizeHintForColumn(0), header.minimumSectionSize())
+        room = self.table.viewport().width() - header.sectionSize(0)
         header.resizeSection(1, min(asked, max(room - got, room // 2)))
 
 
