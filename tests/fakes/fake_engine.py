@@ -13,7 +13,8 @@ Switches are environment variables, or the same as flags (`FAKE_EXIT=3` is `--fa
   FAKE_KV_TYPES=f16,q8_0   what --help lists                     FAKE_ALIAS=x        lie about the name in /v1/models
   FAKE_HELP_HANGS=1        --help never answers                  FAKE_TOKENS=8       length of an answer
   FAKE_LIVE=1              offer /live and its stream; `cut` breaks it off after three events, `full` has no place free,
-                           `odd` sends what cannot be read, `end` ends it in order after three events
+                           `odd` sends what cannot be read, `endless` one event without an end, `end` ends it in order
+                           after three events
 """
 
 from __future__ import annotations
@@ -260,6 +261,9 @@ class Handler(BaseHTTPRequestHandler):
         period = 1 / int(parse_qs(urlsplit(self.path).query).get("hz", ["4"])[0])
         self.begin_stream()
         number = 0
+        if how == "endless":
+            self.endless_event()
+            return
         while how not in ("cut", "end") or number < 3:
             text = "{" if how == "odd" else json.dumps(live_object(SLOTS, COUNT))
             try:
@@ -272,6 +276,13 @@ class Handler(BaseHTTPRequestHandler):
             self.chunk("event: end\ndata: {}\n\n")
             self.wfile.write(b"0\r\n\r\n")
         self.close_connection = True
+
+    def endless_event(self) -> None:
+        try:
+            while True:
+                self.chunk("data: " + "x" * 60_000)
+        except OSError:
+            self.close_connection = True
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")

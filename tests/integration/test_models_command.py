@@ -77,7 +77,9 @@ def test_home_and_folder_may_have_any_name(tmp_path: Path) -> None:
 
 def test_piped_output_is_one_line_a_model(folder: Path) -> None:
     lines = run("--add", str(folder)).stdout.splitlines()
-    assert len(lines) == 6
+    assert lines[0].split("\t") == ["MODEL", "SIZE", "ARCHITECTURE", "CONTEXT", "SOURCE", "REMARK"]
+    assert len(lines) == 1 + 6
+    assert next(line for line in lines if line.startswith("starter\t")).count("starter") == 1
     assert all(len(line.split("\t")) >= 5 for line in lines)
     assert any(line.startswith("page\t") and "web page" in line for line in lines)
     assert "\x1b" not in "".join(lines)

@@ -142,7 +142,7 @@ def test_a_measured_run_gives_a_range_near_empty_and_filled_with_its_basis(qapp,
 def test_how_good_earlier_predictions_were_is_said_and_nothing_before_the_first(qapp) -> None:
     grades = tuple(Grade(model_id="m", quantity="kv_bytes", predicted=1000, measured=m) for m in (1000, 982, 1010))
     vm = budget_vm(last_grades=lambda count: grades)
-    assert vm.basis_text == "last three loads predicted within 1.8 %"
+    assert vm.basis_text == "KV cache of the last three loads predicted within 1.8 %"
     vm.close()
     silent = budget_vm()
     assert silent.basis_text == ""

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from kvarn.commands.launch_options import Json
-from kvarn.commands.output import fail, print_json
+from kvarn.commands.output import fail, list_text, print_json
 from kvarn.domain.errors import EngineCallError, EngineNotFoundError
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.launch_plan import LOOPBACK, PlanProblem
@@ -23,6 +23,9 @@ from kvarn.services.launch.leftovers import running_engines
 from kvarn.services.launch.port_owner import port_problem
 from kvarn.services.live.gpu_probe import GpuProbe, GpuReading
 from kvarn.services.settings_store import SettingsStore
+
+_LABEL = 16
+"""Columns of a label with its indent."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -56,7 +59,10 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def doctor(as_json: Json = False) -> None:
-    """Check engine, GPU, folders and port; name every problem with its cure."""
+    """Check engine, GPU, folders and port; name every problem with its cure.
+
+    Exits with 1 when nothing could be launched as things are: no engine, or the port taken by another program.
+    """
     found = diagnose()
     if as_json:
         print_json(diagnosis_document(found))
@@ -64,6 +70,8 @@ def doctor(as_json: Json = False) -> None:
         typer.echo("\n".join(_lines(found)))
     if found.engine is None:
         fail(found.problems[0].message)
+    if found.port_state is not None:
+        fail(f"{found.port_state.message} {found.port_state.remedy}")
 
 
 def diagnose() -> Diagnosis:
@@ -168,7 +176,7 @@ def _text(path: Path) -> str:
 
 def _lines(found: Diagnosis) -> list[str]:
     rows = [*_engine_rows(found.engine), *_machine_rows(found)]
-    lines = [f"  {label:<14}{value}" for label, value in rows]
+    lines = [f"{'  ' + label:<{_LABEL}}{value}" for label, value in rows]
     if not found.problems:
         return [*lines, "", "  No problems found."]
     return [*lines, "", *(f"  ✗ {p.message} {p.remedy}" for p in found.problems)]
@@ -177,8 +185,8 @@ def _lines(found: Diagnosis) -> list[str]:
 def _engine_rows(build: EngineBuild | None) -> list[tuple[str, str]]:
     if build is None:
         return [("engine", "none")]
-    types = ", ".join(f"{kv.name} ({kv.bits_per_value:g})" for kv in build.kv_types)
-    patches = ", ".join(patch.name for patch in build.patches) or "none: this is a stock engine"
+    types = list_text((f"{kv.name} ({kv.bits_per_value:g})" for kv in build.kv_types), _LABEL)
+    patches = list_text((patch.name for patch in build.patches), _LABEL) or "none: this is a stock engine"
     return [
         ("engine", f"{build.version} in {_text(build.bin_dir)}"),
         ("base", build.base),

@@ -15,13 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from kvarn.commands.output import fail, print_json
-from kvarn.domain.library.model_entry import ModelEntry
+from kvarn.domain.library.model_entry import ModelEntry, ModelSource
 from kvarn.domain.library.one_line import one_line
 from kvarn.domain.settings import Settings
 from kvarn.services.library.catalog import Listing, scan_now
 from kvarn.services.settings_store import SettingsStore
 
 _UNKNOWN = "–"
+_HEADINGS = ("MODEL", "SIZE", "ARCHITECTURE", "CONTEXT", "SOURCE", "REMARK")
 
 
 def list_models(
@@ -109,12 +110,13 @@ def _row(entry: ModelEntry) -> tuple[str, str, str, str, str, str]:
     title = entry.title if entry.title not in entry.id else ""
     mmproj = "with mmproj" if entry.mmproj else ""
     remark = entry.problem.message if entry.problem else ", ".join(filter(None, (title, mmproj)))
-    return entry.id, decimal(entry.file_bytes), architecture, context, entry.source, remark
+    source = "with Kvarn" if entry.source is ModelSource.STARTER else entry.source
+    return entry.id, decimal(entry.file_bytes), architecture, context, source, remark
 
 
 def _table(listing: Listing) -> Table:
     table = Table(box=None, header_style="bold")
-    for heading in ("MODEL", "SIZE", "ARCHITECTURE", "CONTEXT", "SOURCE", "REMARK"):
+    for heading in _HEADINGS:
         table.add_column(heading, justify="right" if heading in {"SIZE", "CONTEXT"} else "left", overflow="fold")
     for entry in listing.entries:
         style = "" if entry.is_servable else "dim"
@@ -123,6 +125,6 @@ def _table(listing: Listing) -> Table:
 
 
 def _print_plain(listing: Listing) -> None:
-    """One line a model, fields by tabs: for `cut`, `grep` and people alike."""
-    for entry in listing.entries:
-        sys.stdout.write("\t".join(_row(entry)).rstrip("\t") + "\n")
+    """The headings, then one line a model, fields by tabs: for `cut`, `grep` and people alike."""
+    for row in (_HEADINGS, *map(_row, listing.entries)):
+        sys.stdout.write("\t".join(row).rstrip("\t") + "\n")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import msgspec
 import typer
+
+_LIST_WIDTH = 80
 
 
 def print_json(value: Any) -> None:
@@ -25,3 +29,10 @@ def fail(message: str, detail: str = "") -> NoReturn:
     if detail:
         typer.echo(detail, err=True)
     raise typer.Exit(1)
+
+
+def list_text(items: Iterable[str], indent: int) -> str:
+    """The items with commas, going on below at the indent when the line is full; no item is broken."""
+    whole = ", ".join(item.replace(" ", "\u00a0") for item in items)
+    lines = textwrap.wrap(whole, _LIST_WIDTH, break_long_words=False, break_on_hyphens=False)
+    return ("\n" + " " * indent).join(lines).replace("\u00a0", " ")

@@ -31,6 +31,7 @@ from kvarn.services.machine_facts import read_machine_facts
 from kvarn.services.settings_store import SettingsStore
 
 NO_SPEED = "no run on this machine to predict from yet"
+NO_SIZES = "not known without the sizes above"
 
 Rough = Annotated[bool, typer.Option("--rough", help="Skip the engine's dry run; guess the compute buffer.")]
 
@@ -80,7 +81,7 @@ def _forecast(
     free_bytes = free_memory_bytes(build, settings.gpu_layers)
     calibration = CalibrationStore().load()
     if kv_k is None or kv_v is None:
-        unknown = "The engine does not say how large this cache type is."
+        unknown = _why_no_size(settings.kv_v if kv_k else settings.kv_k, build)
         budget = MemoryBudget(parts=(), free_bytes=free_bytes, unknown=unknown)
         speeds: list[SpeedRange | None] = [None, None]
     else:
@@ -128,6 +129,13 @@ def _type(name: str, build: EngineBuild | None) -> KvType | None:
     return (build.kv_type(name) if build else None) or stock_kv_type(name)
 
 
+def _why_no_size(name: str, build: EngineBuild | None) -> str:
+    """Only an engine knows types that are not the stock's."""
+    if build is None:
+        return f"Without an engine the size of cache type “{name}” is not known."
+    return f"“{name}” is no cache type of this engine."
+
+
 def forecast_document(forecast: Forecast) -> dict[str, Any]:
     """The `--json` document; names are a contract."""
     budget, settings = forecast.budget, forecast.settings
@@ -153,15 +161,19 @@ def forecast_document(forecast: Forecast) -> dict[str, Any]:
         "unknown": budget.unknown or None,
         "compute_source": None if budget.unknown else forecast.compute_source,
         "parts": [msgspec.to_builtins(part) for part in budget.parts],
-        "decode_tok_per_s": _speed_document(forecast.speed_empty),
-        "decode_tok_per_s_full_context": _speed_document(forecast.speed_full),
+        "decode_tok_per_s": _speed_document(forecast.speed_empty, _why_no_speed(budget)),
+        "decode_tok_per_s_full_context": _speed_document(forecast.speed_full, _why_no_speed(budget)),
         "problems": [msgspec.to_builtins(problem) for problem in forecast.problems],
     }
 
 
-def _speed_document(speed: SpeedRange | None) -> dict[str, Any]:
+def _why_no_speed(budget: MemoryBudget) -> str:
+    return NO_SIZES if budget.unknown else NO_SPEED
+
+
+def _speed_document(speed: SpeedRange | None, why_none: str) -> dict[str, Any]:
     if speed is None:
-        return {"low": None, "high": None, "basis": NO_SPEED}
+        return {"low": None, "high": None, "basis": why_none}
     return {"low": round(speed.low, 2), "high": round(speed.high, 2), "basis": speed.basis}
 
 
@@ -179,9 +191,9 @@ def _lines(forecast: Forecast) -> list[str]:
         if budget.checkpoint_bytes:
             most = f"up to {bytes_text(budget.checkpoint_bytes)}"
             lines.append(f"  {'context checkpoints, in RAM, while serving':<44}{most:>18}")
-    lines.append(f"  {'decode, empty context':<44}{_speed_text(forecast.speed_empty)}")
+    lines.append(f"  {'decode, empty context':<44}{_speed_text(forecast.speed_empty, _why_no_speed(budget))}")
     if forecast.speed_full:
-        lines.append(f"  {'decode, full context':<44}{_speed_text(forecast.speed_full)}")
+        lines.append(f"  {'decode, full context':<44}{_speed_text(forecast.speed_full, _why_no_speed(budget))}")
     if forecast.problems:
         lines.append("")
     marks = {Severity.BLOCKS: "✗", Severity.WARNS: "!"}
@@ -195,7 +207,7 @@ def _verdict(budget: MemoryBudget) -> str:
     return f"fits, {bytes_text(spare)} to spare" if spare >= 0 else f"does not fit, {bytes_text(-spare)} too much"
 
 
-def _speed_text(speed: SpeedRange | None) -> str:
-    return (
-        f"{'–':>18}   {NO_SPEED}" if speed is None else f"{speed.low:>8.1f} to {speed.high:.1f} tok/s   {speed.basis}"
-    )
+def _speed_text(speed: SpeedRange | None, why_none: str) -> str:
+    if speed is None:
+        return f"{'–':>18}   {why_none}"
+    return f"{speed.low:>8.1f} to {speed.high:.1f} tok/s   {speed.basis}"

@@ -95,6 +95,7 @@ QTableView, QTreeView, QListView { background: $card; color: $ink; border: none;
     alternate-background-color: $sunken; selection-background-color: $selection; selection-color: $ink; outline: none; }
 QTableView::item { border-bottom: 1px solid $line; padding: 3px 8px; }
 QTableView::item:selected { background: $selection; color: $ink; }
+QTableView[role="narrow"]::item { padding: 3px 2px; }
 QTableView[role="log"]::item { border: none; padding: 0 8px; }
 QPlainTextEdit[role="prompt"] { padding: 3px 4px; }
 QPlainTextEdit[role="transcript"] { border: none; background: transparent; }
@@ -111,6 +112,7 @@ QListView[role="field"]:focus { border-color: $accent; }
 QHeaderView { background: $card; border: none; }
 QHeaderView::section { background: $card; color: $mute; border: none; border-bottom: 1px solid $line_strong;
     padding: 4px 11px; font-weight: 400; }
+QTableView[role="narrow"] QHeaderView::section { padding: 4px 5px; }
 QTableCornerButton::section { background: $card; border: none; }
 
 QScrollBar:vertical { background: transparent; width: 10px; margin: 0; }

@@ -137,7 +137,7 @@ def test_what_the_engine_would_refuse_is_refused_here_with_its_field(settings, c
         ({"extra_args": ("--mlok",)}, "Did you mean --mlock?"),
         ({"model": dense("phi3", 32, 32, 32, 96), "kv_k": "tbq4_0"}, "Choose q4_0 or q8_0."),
         ({"model": dense("phi2", 32, 32, 32, 80), "kv_k": "q8_0"}, "Choose f16."),
-        ({"context_tokens": 0}, "Choose between 1 and 16,777,216 tokens."),
+        ({"context_tokens": 0}, "Choose between 1 and 8,192 tokens."),
     ],
 )
 def test_remedies_name_the_way_out(settings, remedy):

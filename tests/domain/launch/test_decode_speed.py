@@ -67,12 +67,26 @@ def test_runs_of_the_same_model_predict_its_speed_at_depth():
     model = with_tensors(LLAMA31_8B, total=5 * GB)
     known = Calibration((measured(10.0, 5 * GB), measured(9.0, 5 * GB), measured(99.0, GB, "other")))
     empty = predict_decode(model, LaunchSettings(), F16, F16, 0, known)
-    assert empty.low == pytest.approx(9.0 * 0.9)
-    assert empty.high == pytest.approx(10.0 * 1.1)
+    assert empty.low == pytest.approx(9.0 / 2 ** (2 / 3))
+    assert empty.high == pytest.approx(10.0 * 2 ** (2 / 3))
     assert "this model" in empty.basis
     deep = predict_decode(model, LaunchSettings(), F16, F16, 32768, known)
     slower = 5 * GB / (5 * GB + 32768 * 131072)
-    assert deep.low == pytest.approx(9.0 * 0.9 * slower)
+    assert deep.low == pytest.approx(empty.low * slower)
+
+
+def test_one_slow_run_is_no_sure_word_and_each_further_run_narrows_the_range():
+    model = with_tensors(LLAMA31_8B, total=5 * GB)
+
+    def width(count: int, model_id: str = "model") -> float:
+        known = Calibration((measured(10.0, 5 * GB, model_id),) * count)
+        found = predict_decode(model, LaunchSettings(), F16, F16, 0, known)
+        return found.high / 10.0
+
+    assert width(1) == pytest.approx(2.0)
+    assert [width(n) for n in range(1, 11)] == sorted((width(n) for n in range(1, 11)), reverse=True)
+    assert width(10) == pytest.approx(1.134, abs=0.001)
+    assert width(10, "other") == pytest.approx(1.5)
 
 
 def test_runs_of_other_models_give_a_wider_range_that_says_so():

@@ -40,6 +40,13 @@ def test_a_launch_that_fits_is_no_problem_and_one_that_does_not_names_the_way_ou
     assert "9.8 GiB are free" in problem.message
 
 
+def test_where_all_that_was_trained_fits_that_is_the_way_out():
+    settings = LaunchSettings(context_tokens=1 << 24)
+    tight = estimate_budget(MODEL, settings, F16, F16, free_bytes=60_000 * MIB)
+    remedy = fit_problem(tight, MODEL, settings, F16, F16).remedy
+    assert remedy == "The 131,072 tokens that the model was trained for do fit."
+
+
 def test_an_unknown_layout_or_hopeless_memory_names_no_context():
     odd = entry(dense("qa-made-up", 2, 2, 2, 64))
     assert largest_context(odd, LaunchSettings(), F16, F16, 1 << 40) is None

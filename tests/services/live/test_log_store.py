@@ -25,6 +25,10 @@ def store(tmp_path):
     [
         ("0.00.005.693 W srv  llama_server: security: no API key is set", LogLevel.WARNING),
         ("0.06.433.629 I srv  llama_server: model loaded, no error", LogLevel.INFO),
+        ("1.02.003.004 E graph_compute: ggml_backend_sched_graph_compute_async failed with error 1", LogLevel.INFO),
+        ("1.02.003.004 E graph_compute: ggml_backend_sched_graph_compute_async failed with error -1", LogLevel.ERROR),
+        ("1.02.003.004 E process_ubatch: failed to compute graph, compute status: 1", LogLevel.INFO),
+        ("1.02.003.004 E process_ubatch: failed to compute graph, compute status: -2", LogLevel.ERROR),
         ("E llama_init_from_model: failed to initialize the context", LogLevel.ERROR),
         ("0.00.000.001 D que  post: new task", LogLevel.DEBUG),
         ("I am a sentence", LogLevel.INFO),

@@ -15,7 +15,7 @@ from kvarn.services.clock import SystemClock
 from kvarn.services.live import telemetry_link
 from kvarn.services.live.engine_feed import FeedTrouble, TroubleKind
 from kvarn.services.live.offered_feed import OfferedFeed
-from kvarn.services.live.pushed_feed import EngineTime, PushedFeed
+from kvarn.services.live.pushed_feed import STREAMS_TAKEN, UNREADABLE_STATE, EngineTime, PushedFeed
 from live_rig import Rig
 
 
@@ -95,6 +95,23 @@ def test_when_every_stream_is_taken_the_engine_is_polled(fake_engine, open_feed)
     feed = open_feed(fake_engine("--metrics", live="full"), OfferedFeed)
     assert not isinstance(feed.next_frame(), FeedTrouble)
     assert not feed.is_pushed
+    assert feed.absent[q.KV_CELLS_USED] == STREAMS_TAKEN
+
+
+@pytest.mark.parametrize("how", ["odd", "endless"])
+def test_a_live_state_that_cannot_be_read_leaves_polling(fake_engine, open_feed, how):
+    feed = open_feed(fake_engine("--metrics", live=how), OfferedFeed)
+    assert not isinstance(feed.next_frame(), FeedTrouble)
+    assert not feed.is_pushed
+    assert feed.absent[q.KV_CELLS_USED].startswith(UNREADABLE_STATE)
+    assert feed.dropped == 1
+
+
+def test_an_event_without_an_end_is_not_waited_for(fake_engine, open_feed):
+    trouble = open_feed(fake_engine(live="endless")).next_frame()
+    assert isinstance(trouble, FeedTrouble)
+    assert trouble.kind is TroubleKind.UNREADABLE
+    assert "longer than 1,024 KiB" in trouble.message
 
 
 @pytest.mark.parametrize("how", ["cut", "end"])

@@ -23,9 +23,10 @@ _MAX_LAYERS = 9999
 
 def check_numbers(facts: ModelFacts, settings: LaunchSettings, build: EngineBuild) -> Iterator[PlanProblem]:
     """Problems of the numbers, each with the bound it breaks."""
+    useful = useful_context(facts, settings)
     bounds = [
-        _bounded("context", "context_tokens", settings.context_tokens, MAX_CONTEXT_TOKENS, "tokens"),
-        _bounded("slots", "slots", settings.slots, MAX_SLOTS, "slots"),
+        _bounded("context", "context_tokens", settings.context_tokens, MAX_CONTEXT_TOKENS, "tokens", advised=useful),
+        _bounded("number of slots", "slots", settings.slots, MAX_SLOTS, "slots"),
         _bounded("batch", "batch_tokens", settings.batch_tokens, _MAX_BATCH, "tokens"),
         _bounded("micro-batch", "ubatch_tokens", settings.ubatch_tokens, _MAX_BATCH, "tokens"),
         _bounded("cache padding", "kv_pad", settings.kv_pad, MAX_KV_PAD, "cells", low=KV_PAD_STEP),
@@ -41,13 +42,21 @@ def check_numbers(facts: ModelFacts, settings: LaunchSettings, build: EngineBuil
         yield from _gpu(settings, build)
 
 
-def _bounded(what: str, field: str, value: int | None, high: int, unit: str, *, low: int = 1) -> PlanProblem | None:
+def useful_context(facts: ModelFacts, settings: LaunchSettings) -> int | None:
+    """The most context tokens the engine makes use of, which is what the model was trained for; None: unknown."""
+    sharing = max(1, settings.slots) if settings.kv_unified else 1
+    return facts.context_train * sharing if facts.context_train else None
+
+
+def _bounded(
+    what: str, field: str, value: int | None, high: int, unit: str, *, low: int = 1, advised: int | None = None
+) -> PlanProblem | None:
     if value is None or low <= value <= high:
         return None
     return PlanProblem(
         code=f"{field.replace('_', '-')}-out-of-range",
-        message=f"A {what} of {value:,} is not possible.",
-        remedy=f"Choose between {low:,} and {high:,} {unit}.",
+        message=f"The {what} cannot be {value:,}{'' if what.endswith(unit) else f' {unit}'}.",
+        remedy=f"Choose between {low:,} and {min(high, advised or high):,} {unit}.",
         field=field,
     )
 
@@ -85,8 +94,7 @@ def _context(facts: ModelFacts, settings: LaunchSettings) -> Iterator[PlanProble
 
 
 def _beyond_training(facts: ModelFacts, settings: LaunchSettings) -> Iterator[PlanProblem]:
-    trained = facts.context_train
-    useful = trained * (settings.slots if settings.kv_unified else 1) if trained else None
+    trained, useful = facts.context_train, useful_context(facts, settings)
     if trained and useful and settings.context_tokens > useful:
         yield PlanProblem(
             code="context-above-training",

@@ -6,7 +6,8 @@
     tokens/s = bandwidth / (W + K + R)
 
 Bandwidth is never assumed: it comes from decode speeds measured here, so there is no prediction before
-the first run. The range is the spread of those runs, widened when none was with the same model.
+the first run. The range is the spread of those runs, widened while they are few and when none was with the
+same model.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from kvarn.domain.launch.launch_plan import LaunchSettings
 from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.domain.library.model_facts import ModelFacts
 
-_SAME_MODEL_MARGIN = 0.10
-_OTHER_MODEL_MARGIN = 0.35
+_SAME_MODEL_FACTOR = 1.1
+_OTHER_MODEL_FACTOR = 1.5
 """Weight types decode at different speeds per byte on a CPU; measured spread between two small models."""
+_LONE_RUN_FACTOR = 2.0
+"""A run that shared the memory with one other program of its kind had half the bandwidth."""
 
 
 class DecodeMeasurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,9 +113,19 @@ def predict_decode(
     runs = (same or comparable)[-10:]
     if not runs:
         return None
-    margin = _SAME_MODEL_MARGIN if same else _OTHER_MODEL_MARGIN
     speeds = [run.bytes_per_s / moved for run in runs]
-    return SpeedRange(min(speeds) * (1 - margin), max(speeds) * (1 + margin), _basis(runs, bool(same)))
+    factor = max(_SAME_MODEL_FACTOR if same else _OTHER_MODEL_FACTOR, _few_runs_factor(len(runs)))
+    return SpeedRange(min(speeds) / factor, max(speeds) * factor, _basis(runs, bool(same)))
+
+
+def _few_runs_factor(count: int) -> float:
+    """How far beyond the runs measured the next may lie.
+
+    Whatever the distribution, one more run falls outside the range of `count` earlier ones with probability
+    2 / (count + 1). A lone run may be off by `_LONE_RUN_FACTOR` either way; each further one takes from the
+    logarithm of that factor in proportion to the probability: 2.0, 1.59, 1.41, … 1.13 for ten.
+    """
+    return float(_LONE_RUN_FACTOR ** (2 / (count + 1)))
 
 
 def _on_gpu(settings: LaunchSettings, calibration: Calibration) -> bool:

@@ -7,7 +7,7 @@ import bisect
 import msgspec
 
 from kvarn.domain.kv_type import KvType
-from kvarn.domain.launch.check_numbers import MAX_CONTEXT_TOKENS
+from kvarn.domain.launch.check_numbers import MAX_CONTEXT_TOKENS, useful_context
 from kvarn.domain.launch.estimate import estimate_budget
 from kvarn.domain.launch.launch_plan import LaunchSettings, PlanProblem, Severity
 from kvarn.domain.launch.memory_budget import MemoryBudget
@@ -39,8 +39,11 @@ def fit_problem(
     if budget.fits is not False or budget.free_bytes is None or budget.total_bytes is None:
         return None
     most = largest_context(model, settings, kv_k, kv_v, budget.free_bytes)
+    useful = useful_context(model.facts, settings) if model.facts else None
     remedy = "Choose a smaller cache type or fewer slots, or free memory."
-    if most:
+    if most and useful and most >= useful:
+        remedy = f"The {useful:,} tokens that the model was trained for do fit."
+    elif most:
         remedy = f"At most {most:,} tokens fit; a smaller cache type or fewer slots leave room for more."
     return PlanProblem(
         code="does-not-fit",

@@ -29,6 +29,11 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 _LETTERS = {"D": LogLevel.DEBUG, "I": LogLevel.INFO, "W": LogLevel.WARNING, "E": LogLevel.ERROR}
+_ABORTED = (
+    "graph_compute: ggml_backend_sched_graph_compute_async failed with error 1",
+    "process_ubatch: failed to compute graph, compute status: 1",
+)
+"""What llama.cpp says of a computation that was told to end (GGML_STATUS_ABORTED): a request was cancelled."""
 _ERROR_WORDS = re.compile(r"\b(?:error|fatal|abort(?:ed|ing)?|failed|failure|terminate)\b")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -39,7 +44,12 @@ def printable(text: str) -> str:
 
 
 def level_of(text: str) -> LogLevel:
-    """The engine marks its lines with a letter (`0.00.005.693 W srv …` or `W srv …`); others are judged by words."""
+    """The engine marks its lines with a letter (`0.00.005.693 W srv …` or `W srv …`); others are judged by words.
+
+    A cancelled request is no error, whatever the engine marks it as.
+    """
+    if text.endswith(_ABORTED):
+        return LogLevel.INFO
     head = text[:24].split(" ", 2)
     for word in head[:2]:
         if word in _LETTERS and len(head) > 1:

@@ -1,4 +1,4 @@
-"""The best EngineFeed an engine offers: its live stream, else polling. An engine that has none is asked only once."""
+"""The best EngineFeed an engine offers: its live stream, else polling. One without a readable stream is asked once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from kvarn.services.clock import Clock
 from kvarn.services.live.engine_feed import EngineFeed, FeedTrouble, TroubleKind
 from kvarn.services.live.polling_feed import PollingFeed
 from kvarn.services.live.pushed_feed import PushedFeed
+
+_OTHER_WAY = {TroubleKind.NOT_OFFERED, TroubleKind.UNREADABLE}
+"""Trouble with a stream that another try would meet again."""
 
 
 class OfferedFeed:
@@ -30,7 +33,7 @@ class OfferedFeed:
     @property
     def dropped(self) -> int:
         """Broken values and unreadable pages thrown away so far."""
-        return self._feed.dropped
+        return self._feed.dropped + (0 if self._feed is self._pushed else self._pushed.dropped)
 
     def pace(self, per_s: int) -> None:
         """So many looks a second, where the engine sends."""
@@ -39,9 +42,11 @@ class OfferedFeed:
     def next_frame(self) -> EngineFrame | FeedTrouble:
         """The next look; never raises."""
         frame = self._feed.next_frame()
-        if isinstance(frame, FeedTrouble) and frame.kind is TroubleKind.NOT_OFFERED:
+        if isinstance(frame, FeedTrouble) and self._feed is self._pushed and frame.kind in _OTHER_WAY:
             self._feed.close()
-            self._feed = PollingFeed(*self._where, finished_seq=self._pushed.finished_seq)
+            self._feed = PollingFeed(
+                *self._where, finished_seq=self._pushed.finished_seq, why_no_live_state=frame.message
+            )
             return self._feed.next_frame()
         return frame
 

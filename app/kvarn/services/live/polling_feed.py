@@ -47,13 +47,22 @@ class _Page(NamedTuple):
 class PollingFeed:
     """Looks at any llama-server whenever asked. /slots comes first: totals read later include all it shows as ended."""
 
-    def __init__(self, base_url: str, api_key: str | None, clock: Clock, *, finished_seq: int = 0) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        clock: Clock,
+        *,
+        finished_seq: int = 0,
+        why_no_live_state: str = NO_LIVE_STATE,
+    ) -> None:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         # A proxy from the environment must not stand between us and our own engine.
         self._http = httpx.Client(base_url=root_of(base_url), headers=headers, timeout=TIMEOUT, trust_env=False)
         self._clock = clock
         self._missing: set[str] = set()
         self._after = finished_seq
+        self._why_no_live_state = why_no_live_state
         self._absent: dict[str, str] = {}
         self._dropped = 0
 
@@ -130,7 +139,7 @@ class PollingFeed:
         return batch.requests
 
     def _absences(self, counters: EngineCounters | None) -> dict[str, str]:
-        absent = dict.fromkeys(LIVE_QUANTITIES, NO_LIVE_STATE)
+        absent = dict.fromkeys(LIVE_QUANTITIES, self._why_no_live_state)
         if "/slots" in self._missing:
             absent |= dict.fromkeys(_OF_SLOTS, NO_SLOTS)
         if "/metrics" in self._missing:

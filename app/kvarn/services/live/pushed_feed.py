@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import httpx
-from httpx_sse import EventSource, ServerSentEvent, SSEError
+from httpx_sse import ServerSentEvent, SSEError
 
 from kvarn.domain.live import quantities as q
 from kvarn.domain.live.engine_meter import EngineFrame
@@ -16,12 +16,15 @@ from kvarn.domain.live.request import FinishedRequest
 from kvarn.domain.live.request_wire import parse_requests
 from kvarn.services.bounded_get import bounded_get
 from kvarn.services.clock import Clock
+from kvarn.services.live.bounded_events import bounded_events
 from kvarn.services.live.engine_feed import FeedTrouble, TroubleKind
-from kvarn.services.live.polling_feed import NO_CUDA_COUNTS, root_of, trouble_in
+from kvarn.services.live.polling_feed import NO_CUDA_COUNTS, NO_LIVE_STATE, root_of, trouble_in
 
 STREAM = "/live/stream"
 TIMEOUT = httpx.Timeout(2.5, connect=1.0)
 """An event is due every second at least, whatever the engine is at; silence is a gap."""
+STREAMS_TAKEN = "other programs have taken all live streams of this engine"
+UNREADABLE_STATE = "this engine's live state cannot be read"
 NO_SPECULATION = "no speculation is running"
 
 
@@ -69,7 +72,10 @@ class PushedFeed:
         except httpx.TimeoutException:
             trouble = FeedTrouble(TroubleKind.SILENT, "the engine does not answer in time")
         except SSEError:
-            trouble = FeedTrouble(TroubleKind.NOT_OFFERED, "this engine has no live stream")
+            trouble = FeedTrouble(TroubleKind.NOT_OFFERED, NO_LIVE_STATE)
+        except httpx.DecodingError as error:
+            self._dropped += 1
+            trouble = FeedTrouble(TroubleKind.UNREADABLE, f"{UNREADABLE_STATE}: {error}")
         except httpx.HTTPError as error:
             trouble = FeedTrouble(TroubleKind.UNREACHABLE, f"the engine cannot be reached ({error})")
         else:
@@ -94,7 +100,7 @@ class PushedFeed:
             if state := parse_live(event.data):
                 return state
             self._dropped += 1
-            return FeedTrouble(TroubleKind.UNREADABLE, "the engine's live state cannot be read")
+            return FeedTrouble(TroubleKind.UNREADABLE, UNREADABLE_STATE)
         return FeedTrouble(TroubleKind.UNREACHABLE, "the engine has ended its live stream")
 
     def _open(self) -> FeedTrouble | None:
@@ -103,15 +109,21 @@ class PushedFeed:
         response = stream.__enter__()
         self._stream = stream
         if response.status_code == httpx.codes.OK:
-            self._events = EventSource(response).iter_sse()
+            self._events = bounded_events(response)
             return None
-        if response.status_code in {404, 501} or (response.status_code == 503 and self._is_up()):
-            # Not there, or every place is taken: both leave the other way of looking.
-            return FeedTrouble(TroubleKind.NOT_OFFERED, "this engine has no live stream for us")
-        return trouble_in(STREAM, response.status_code)
+        return self._refusal(response.status_code)
 
-    def _is_up(self) -> bool:
-        return bounded_get(self._http, "/health").status == httpx.codes.OK
+    def _refusal(self, status: int) -> FeedTrouble | None:
+        """Not there, or every place taken: both leave the other way of looking."""
+        if status == httpx.codes.SERVICE_UNAVAILABLE and self._answers("/live"):
+            return FeedTrouble(TroubleKind.NOT_OFFERED, STREAMS_TAKEN)
+        is_router = status == httpx.codes.SERVICE_UNAVAILABLE and self._answers("/health")
+        if is_router or status in {httpx.codes.NOT_FOUND, httpx.codes.NOT_IMPLEMENTED}:
+            return FeedTrouble(TroubleKind.NOT_OFFERED, NO_LIVE_STATE)
+        return trouble_in(STREAM, status)
+
+    def _answers(self, path: str) -> bool:
+        return bounded_get(self._http, path).status == httpx.codes.OK
 
     def _hang_up(self) -> None:
         stream, self._stream, self._events = self._stream, None, iter(())

@@ -30,6 +30,7 @@ CROWDED_PER_S = 2
 UNWATCHED_PER_S = 1
 """How often an engine that sends by itself is to send: watched, watched with no core free, and unwatched."""
 LONGEST_BACKOFF_S = 4.0
+NOT_YET = "the engine has not answered yet"
 
 MakeFeed = Callable[[str, str | None, Clock], EngineFeed]
 
@@ -57,6 +58,13 @@ class LinkState(msgspec.Struct, frozen=True, kw_only=True):
     unlisted_requests: int = 0
     """Requests that ended but could not be told apart (engines without a request list)."""
     gpus: tuple[GpuReading, ...] = ()
+
+    def why_missing(self, name: str) -> str:
+        """Why there is no figure of that name although an engine is ready; empty when it is only not there yet.
+
+        The thread takes up an engine a moment after it has become ready.
+        """
+        return self.absent.get(name, "") or (self.reason if self.attached else NOT_YET)
 
 
 class _Engine:
@@ -183,7 +191,7 @@ class TelemetryLink:
             if wanted is not None:
                 base_url, pid, api_key = wanted
                 self._engine = _Engine(self._make_feed(base_url, api_key, self._clock), pid)
-                self._set(attached=True, reason="the engine has not answered yet")
+                self._set(attached=True, reason=NOT_YET)
         return changed
 
     def _let_go(self) -> None:

@@ -90,7 +90,7 @@ class BudgetVm(QObject):
 
     def refresh_basis(self) -> None:
         """Read again what earlier loads and runs have taught."""
-        errors = (grade.error for grade in self._last_grades(GRADES_SHOWN))
+        errors = (grade.error for grade in self._last_grades(GRADES_SHOWN) if grade.quantity == "kv_bytes")
         self.basis_text = _basis_text(tuple(error for error in errors if error is not None))
         self._estimate()
 
@@ -194,4 +194,4 @@ def _basis_text(errors: tuple[float, ...]) -> str:
         return ""
     worst = max(abs(error) for error in errors) * 100
     loads = f"last {_COUNTS[len(errors)]} loads" if len(errors) in _COUNTS else "last load"
-    return f"{loads} predicted within {worst:.1f} %"
+    return f"KV cache of the {loads} predicted within {worst:.1f} %"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kvarn.domain.kv_type import KvType
+from kvarn.domain.launch.attention_layout import UnknownLayout, attention_layout
 from kvarn.domain.launch.check_draft import check_draft
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.launch_plan import FlashAttention, LaunchDraft, Severity
@@ -24,8 +25,11 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The cache type whose fixed colour belongs to it."""
 
 
-def bits_text(kv: KvType) -> str:
-    """`8.5 bits`."""
+def bits_text(draft: LaunchDraft, field: str, kv: KvType) -> str:
+    """`8.5 bits`, of the blocks the engine picks for the chosen model's K or V heads."""
+    layout = attention_layout(draft.model.facts) if draft.model and draft.model.facts else None
+    if layout is not None and not isinstance(layout, UnknownLayout):
+        kv = kv.for_heads(layout.k_head_sizes if field == "kv_k" else layout.v_head_sizes)
     return f"{kv.bits_per_value:g} bits"
 
 
@@ -34,7 +38,11 @@ def kv_choices(draft: LaunchDraft, build: EngineBuild | None, field: str) -> tup
     types = build.kv_types if build else ()
     offered = [
         Choice(
-            value=kv.name, text=kv.name, detail=bits_text(kv), reason=_reason(draft, build, field, kv), kv_type=kv.name
+            value=kv.name,
+            text=kv.name,
+            detail=bits_text(draft, field, kv),
+            reason=_reason(draft, build, field, kv),
+            kv_type=kv.name,
         )
         for kv in types
     ]

@@ -8,6 +8,7 @@ from kvarn.domain.live.snapshot import LiveSnapshot
 from kvarn.domain.quantity_text import bytes_text
 from kvarn.domain.time_text import rate_text
 
+NOT_MEASURED = "not measured yet"
 AMBER_SHARE, RED_SHARE = 0.80, 0.90
 """Of the card or the RAM; the word changes with the colour."""
 
@@ -39,7 +40,7 @@ def memory_headline(now: LiveSnapshot, why_absent: str) -> Headline:
     if now.vram_used_bytes is not None:
         return _memory("GPU memory", now.vram_used_bytes, now.vram_used_bytes, now.vram_total_bytes, "", "card")
     if now.engine_rss_bytes is None:
-        return Headline("Memory", None, "", why_absent or "no engine is running")
+        return Headline("Memory", None, "", why_absent or NOT_MEASURED)
     split = f"{bytes_text(now.engine_private_bytes)} private"
     return _memory(
         "Engine memory", now.engine_rss_bytes, now.system_ram_used_bytes, now.system_ram_total_bytes, split, "RAM"
@@ -50,7 +51,7 @@ def graph_headline(now: LiveSnapshot, why_absent: str, last_reason: str, *, on_g
     """Graph events of the last minute, counted by the engine."""
     label = "Graph re-captures" if on_gpu else "Graph rebuilds"
     if now.graph_builds_per_min is None:
-        return Headline(label, None, "per min", why_absent or "no engine is running")
+        return Headline(label, None, "per min", why_absent or NOT_MEASURED)
     last = f"last: {last_reason}" if last_reason else ""
     return Headline(label, f"{now.graph_builds_per_min:,.0f}", "per min", last)
 

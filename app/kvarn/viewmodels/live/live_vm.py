@@ -16,6 +16,11 @@ from kvarn.viewmodels.live.headlines import Headline, decode_headline, graph_hea
 from kvarn.viewmodels.live.requests_vm import RequestsVm
 
 NO_ENGINE = "No engine is running"
+_MEANWHILE = {
+    EnginePhase.STARTING: "The model is loading",
+    EnginePhase.LOADING: "The model is loading",
+    EnginePhase.STOPPING: "The engine is stopping",
+}
 _PROMISES = {
     q.DECODE_TOK_PER_S: "Generated tokens per second appear here once a model is served",
     q.PREFILL_TOK_PER_S: "Prompt tokens read per second",
@@ -63,18 +68,18 @@ class LiveVm(QObject):
     def why_empty(self, name: str) -> str:
         """The sentence in the middle of an empty chart."""
         phase = self._engine.status.phase
-        if phase in {EnginePhase.STARTING, EnginePhase.LOADING}:
-            return "The model is loading"
+        if phase in _MEANWHILE:
+            return _MEANWHILE[phase]
         if phase is not EnginePhase.READY:
             return _PROMISES.get(name, NO_ENGINE)
         return self._why_missing(name) or _IDLE.get(name, "")
 
     def headlines(self) -> tuple[Headline, ...]:
         """Decode, memory and graph events as of the last frame."""
-        now, ready = self.graph.snapshot, self._engine.status.phase is EnginePhase.READY
+        now = self.graph.snapshot
         reasons = [mark.text for mark in self.graph.frame.marks if mark.kind == "rebuild"]
         return (
-            decode_headline(now, self._why(q.DECODE_TOK_PER_S) if ready else NO_ENGINE.lower()),
+            decode_headline(now, self._why(q.DECODE_TOK_PER_S)),
             memory_headline(now, self._why(q.ENGINE_RSS_BYTES)),
             graph_headline(now, self._why(q.GRAPH_BUILT), reasons[-1] if reasons else "", on_gpu=self.on_gpu),
         )
@@ -93,4 +98,7 @@ class LiveVm(QObject):
         return self._why_missing(q.KV_CELLS_USED) or own
 
     def _why(self, name: str) -> str:
-        return self._why_missing(name) if self._engine.status.phase is EnginePhase.READY else ""
+        phase = self._engine.status.phase
+        if phase is EnginePhase.READY:
+            return self._why_missing(name)
+        return _MEANWHILE.get(phase, NO_ENGINE).lower()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHeaderView, QVBoxLayout, QWidget
 
 from kvarn.viewmodels.launch.asked_got_vm import AskedGotVm
-from kvarn.views.theme import XS
+from kvarn.views.theme import XS, sized_font
 from kvarn.views.widgets.hairline_table import HairlineTable
 from kvarn.views.widgets.labels import PlainLabel
 
 _TONES = {True: "good", False: "bad", None: "mute"}
+_FONT_SCALE = 0.9
+"""As captions: byte counts of a large cache, and the sign before them, then fit beside the longest label."""
 _SIGNS = {True: "✓ ", False: "≠ ", None: ""}
 
 
@@ -21,9 +24,14 @@ class AskedGotSection(QWidget):
         super().__init__(parent)
         self._vm = vm
         self.table = HairlineTable(("<", "asked", "got"), "Asked and got")
+        self.table.setProperty("role", "narrow")
+        self.table.setFont(sized_font(_FONT_SCALE))
         self.table.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.table.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
+        self.table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        header = self.table.horizontalHeader()
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.Fixed)
         self.problem = PlainLabel("", "warn", wrap=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -45,6 +53,19 @@ class AskedGotSection(QWidget):
         self.problem.setText(self._vm.problem)
         self.problem.setVisible(bool(self._vm.problem))
         self.setVisible(bool(rows or self._vm.problem))
+        self._share_width()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Share the new width."""
+        super().resizeEvent(event)
+        self._share_width()
+
+    def _share_width(self) -> None:
+        """Each value column as wide as its texts need; where that is too much, the longer one gives way to half."""
+        header = self.table.horizontalHeader()
+        asked, got = (max(self.table.sizeHintForColumn(n), header.sectionSizeHint(n)) for n in (1, 2))
+        room = self.table.viewport().width() - header.sectionSize(0)
+        header.resizeSection(1, min(asked, max(room - got, room // 2)))
 
 
 def _short(value: str) -> str:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVB
 from kvarn.domain.launch.launch_plan import FlashAttention, PlanProblem, Severity
 from kvarn.viewmodels.launch.asked_got_vm import AskedGotVm
 from kvarn.viewmodels.launch.budget_vm import BudgetVm
-from kvarn.viewmodels.launch.choices import Choice, kv_choices, same_as_k, speculation_choices
+from kvarn.viewmodels.launch.choices import Choice, bits_text, kv_choices, same_as_k, speculation_choices
 from kvarn.viewmodels.launch.launch_vm import LaunchVm
 from kvarn.viewmodels.launch.profiles_vm import ProfilesVm
 from kvarn.viewmodels.library.library_vm import LibraryVm
@@ -110,7 +110,7 @@ class LaunchPanel(Card):
         self.kv_v.show_choices(v_choices, "" if vm.v_follows_k else vm.settings.kv_v)
         for field, name in (("kv_k", vm.settings.kv_k), ("kv_v", vm.settings.kv_v)):
             kv = vm.build.kv_type(name) if vm.build else None
-            self.boxes[field].trailing.setText(f"{kv.bits_per_value:g} bits" if kv else "")
+            self.boxes[field].trailing.setText(bits_text(vm.draft, field, kv) if kv else "")
 
     def _refresh_offers(self) -> None:
         build, settings = self._vm.build, self._vm.settings
