@@ -33,10 +33,12 @@ def noise_aside(check: Callable[[], None], tries: int = 3) -> None:
     """A comparison of two measured times holds at least once: a pause may fall into one of them, a defect into all."""
     for left in reversed(range(tries)):
         try:
-            return check()
+            check()
         except AssertionError:
             if not left:
                 raise
+        else:
+            return
 
 
 def cpu_budget(seconds: float) -> float:
