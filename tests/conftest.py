@@ -14,13 +14,19 @@ import hypothesis
 import psutil
 import pytest
 
+from patience import HANG_S
 from real_models import join_gemma, package_folder, starter_path
 
 # A busy machine is not a defect: a slow example must not fail a property.
-hypothesis.settings.register_profile("kvarn", deadline=None)
+slow_is_fine = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile("kvarn", deadline=None, suppress_health_check=slow_is_fine)
 hypothesis.settings.load_profile("kvarn")
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+# A proxy for the web must not stand between a test's client and the engine on this machine.
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = ",".join(
+    filter(None, (os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1", "localhost"))
+)
 
 FAKE_ENGINE = Path(__file__).parent / "fakes" / "fake_engine.py"
 
@@ -50,7 +56,7 @@ def nothing_left_behind():
     threads = set(threading.enumerate())
     children = {p.pid for p in psutil.Process().children(recursive=True)}
     yield
-    _wait_until(lambda: not _new_threads(threads) and not _new_children(children), 5.0)
+    _wait_until(lambda: not _new_threads(threads) and not _new_children(children), HANG_S)
     left = [t.name for t in _new_threads(threads)] + [str(p) for p in _new_children(children)] + _left_widgets()
     assert not left, f"left behind: {left}"
 

@@ -10,6 +10,7 @@ from kvarn.services.live.gpu_probe import GpuProbe
 from kvarn.services.live.request_log import RequestLog
 from kvarn.services.live.telemetry_link import TelemetryLink
 from kvarn.services.live.telemetry_store import TelemetryStore
+from patience import HANG_S
 
 
 class Rig:
@@ -19,7 +20,7 @@ class Rig:
         self.store, self.requests = TelemetryStore(capacity=4096), RequestLog()
         self.link = TelemetryLink(self.store, self.requests, clock=SystemClock(), gpu_probe=gpu)
 
-    def until(self, condition, seconds: float = 10) -> None:
+    def until(self, condition, seconds: float = HANG_S) -> None:
         end = time.monotonic() + seconds
         while not condition() and time.monotonic() < end:
             time.sleep(0.02)

@@ -42,7 +42,7 @@ def start_kvarn(fake_engine_dir: Path) -> Iterator[Kvarn]:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(10)
+            process.wait(60)
         process.kill()
         process.wait()
         for stream in (process.stdout, process.stderr):

@@ -4,7 +4,8 @@ Switches are environment variables, or the same as flags (`FAKE_EXIT=3` is `--fa
 
   FAKE_STARTUP_DELAY_S=2   seconds of 503 before ready          FAKE_NEVER_READY=1   503 for ever
   FAKE_LOAD_LOG_S=0.2      one log line that often while loading FAKE_LOAD_BUSY=1     burn CPU silently while loading
-  FAKE_EXIT=3              end during load: a code, or SEGV|ABRT|KILL|TERM
+  FAKE_LOADS_UNTIL=path    503 until that file exists           FAKE_SILENT=1        start, and then do nothing at all
+  FAKE_EXIT=3              end in place of becoming ready: a code, or SEGV|ABRT|KILL|TERM
   FAKE_DIE_MID_ANSWER=1    abort at the third token              FAKE_GRANDCHILD=1   leave a stubborn child of its own
   FAKE_IGNORE_TERM=1       only SIGKILL helps
   FAKE_SAY=text            print that on stderr first            FAKE_OOM=1          an out-of-memory line, then exit 1
@@ -12,6 +13,7 @@ Switches are environment variables, or the same as flags (`FAKE_EXIT=3` is `--fa
   FAKE_METRICS=nan|reset|zero|missing|huge                       FAKE_TOKEN_S=0.02   seconds for each token
   FAKE_KV_TYPES=f16,q8_0   what --help lists                     FAKE_ALIAS=x        lie about the name in /v1/models
   FAKE_HELP_HANGS=1        --help never answers                  FAKE_TOKENS=8       length of an answer
+  FAKE_TALKS_UNTIL=path    an answer goes on until that file exists
   FAKE_LIVE=1              offer /live and its stream; `cut` breaks it off after three events, `full` has no place free,
                            `odd` sends what cannot be read, `endless` one event without an end, `end` ends it in order
                            after three events
@@ -20,6 +22,7 @@ Switches are environment variables, or the same as flags (`FAKE_EXIT=3` is `--fa
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -159,10 +162,17 @@ SLOTS = [Slot(n) for n in range(max(ARGS.parallel, 1))]
 COUNT = {"prompt": 0, "prompt_s": 0.0, "predicted": 0, "predicted_s": 0.0, "tasks": 0, "scrapes": 0}
 
 
+def exists(switch: str) -> bool:
+    """Whether the file a switch names is there; true without the switch."""
+    return switch not in FAKE or Path(FAKE[switch]).exists()
+
+
+def is_loaded() -> bool:
+    return exists("loads_until") and time.monotonic() - BORN >= float(FAKE.get("startup_delay_s", 0))
+
+
 def is_ready() -> bool:
-    return not {"never_ready", "exit"} & FAKE.keys() and time.monotonic() - BORN >= float(
-        FAKE.get("startup_delay_s", 0)
-    )
+    return not {"never_ready", "exit"} & FAKE.keys() and is_loaded()
 
 
 def metrics_text() -> str:
@@ -316,15 +326,17 @@ class Handler(BaseHTTPRequestHandler):
             self.begin_stream()
         words, first = [], time.monotonic()
         slot.first_s = first
-        for number in range(total):
+        for number in itertools.count():
+            if number >= total and exists("talks_until"):
+                break
             if "die_mid_answer" in FAKE and number == 3:
                 os.abort()
             words.append(f" {number + 1}")
-            slot.decoded, slot.remain = number + 1, total - number - 1
+            slot.decoded, slot.remain = number + 1, max(0, total - number - 1)
             if body.get("stream"):
                 self.piece({"content": words[-1]}, None)
             time.sleep(pause)
-        seconds = time.monotonic() - first
+        seconds, total = time.monotonic() - first, len(words)
         COUNT["predicted"] += total
         COUNT["predicted_s"] += seconds
         timings = {"prompt_n": slot.prompt, "prompt_ms": pause * 1000, "predicted_n": total, "cache_n": 0}
@@ -384,7 +396,8 @@ def misfortunes() -> None:
             say("load_tensors: still at it")
             time.sleep(float(FAKE["load_log_s"]))
     if "exit" in FAKE:
-        time.sleep(float(FAKE.get("startup_delay_s", 0.1)))
+        while not is_loaded():
+            time.sleep(0.01)
         leave(FAKE["exit"])
 
 
@@ -399,6 +412,8 @@ def main() -> None:
         subprocess.Popen([sys.executable, "-c", code])
     if "say" in FAKE:
         say(FAKE["say"])
+    if "silent" in FAKE:
+        time.sleep(3600)
     if "oom" in FAKE:
         say("E ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 274877906944")
         say("E llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache")

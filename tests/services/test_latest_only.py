@@ -6,6 +6,7 @@ import threading
 import time
 
 from kvarn.services.latest_only import LatestOnly
+from patience import HANG_S, eventually
 
 
 def test_of_many_quick_questions_only_the_last_is_worked_on_and_answered() -> None:
@@ -21,10 +22,16 @@ def test_of_many_quick_questions_only_the_last_is_worked_on_and_answered() -> No
         answers.append((question, answer))
         done.set()
 
-    latest = LatestOnly(answer, on_answer, settle_s=0.1)
+    latest = LatestOnly(answer, on_answer, settle_s=HANG_S)
     for number in range(50):
         latest.ask(number)
-    assert done.wait(10)
+
+    def once_it_has_settled() -> bool:
+        with latest._changed:
+            latest._changed.notify_all()
+        return done.is_set()
+
+    eventually(once_it_has_settled)
     latest.close()
     assert (worked, answers) == ([49], [(49, 98)])
 
@@ -45,9 +52,9 @@ def test_a_question_overtaken_while_it_is_worked_on_is_told_so_and_never_answere
 
     latest = LatestOnly(answer, on_answer)
     latest.ask("slow")
-    assert started.wait(10)
+    assert started.wait(HANG_S)
     latest.ask("quick")
-    assert done.wait(10)
+    assert done.wait(HANG_S)
     latest.close()
     assert answers == ["quick"]
 
@@ -62,8 +69,8 @@ def test_closing_ends_the_worker_and_answers_nothing_more() -> None:
 
     latest = LatestOnly(answer, lambda question, _answer: answers.append(question))
     latest.ask(1)
-    assert started.wait(10)
-    latest.close()
+    assert started.wait(HANG_S)
+    latest.close(HANG_S)
     latest.ask(2)
     assert answers == []
     assert not [t for t in threading.enumerate() if t.name == "latest-only"]
@@ -84,9 +91,9 @@ def test_a_question_that_breaks_the_worker_costs_its_own_answer_only(caplog) -> 
 
     latest = LatestOnly(answer, on_answer)
     latest.ask("broken")
-    assert asked.wait(10)
+    assert asked.wait(HANG_S)
     latest.ask("sound")
-    assert done.wait(10)
+    assert done.wait(HANG_S)
     latest.close()
     assert answers == ["sound"]
     assert "met a defect" in caplog.text

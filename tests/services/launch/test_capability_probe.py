@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -82,9 +81,7 @@ def test_the_second_probe_is_answered_from_the_cache_until_the_program_changes(
     server = fake_engine_dir / "llama-server"
     first = probe_engine(server)
     monkeypatch.setenv("FAKE_KV_TYPES", "f16")
-    begun = time.monotonic()
     assert probe_engine(server) == first
-    assert time.monotonic() - begun < 0.1
     server.write_text(server.read_text() + "\n")
     assert [kv.name for kv in probe_engine(server).kv_types] == ["f16"]
 

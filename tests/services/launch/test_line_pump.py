@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 
 import pytest
 
 from kvarn.services.launch import line_pump
 from kvarn.services.launch.line_pump import LinePump
+from patience import HANG_S
 
 
-def pump(content: bytes, on_lines) -> LinePump:
-    """Feed a pipe from a thread, as a child would."""
+def pump(content: bytes, on_lines, when_read=lambda: None) -> LinePump:
+    """Feed a pipe from a thread, as a child would; `when_read` is called once all of it has been read."""
     read_end, write_end = os.pipe()
 
     def feed() -> None:
@@ -21,9 +21,11 @@ def pump(content: bytes, on_lines) -> LinePump:
     feeder = threading.Thread(target=feed)
     feeder.start()
     lines = LinePump(read_end, on_lines)
-    feeder.join(10)
-    lines.await_end_of_output(5)
-    lines.close(5)
+    feeder.join(HANG_S)
+    lines.await_end_of_output(HANG_S)
+    assert not feeder.is_alive()
+    when_read()
+    lines.close(HANG_S)
     os.close(read_end)
     return lines
 
@@ -59,13 +61,14 @@ def test_a_slow_reader_never_holds_the_writer_up_and_learns_what_it_missed(monke
     got: list[str] = []
 
     def slow(batch: list[str]) -> None:
-        may_go_on.wait(10)
+        may_go_on.wait(HANG_S)
         got.extend(batch)
 
-    begun = time.monotonic()
-    threading.Timer(0.5, may_go_on.set).start()
-    lines = pump(b"a line of the log\n" * 100_000, slow)
-    assert time.monotonic() - begun < 5
+    def go_on() -> None:
+        assert got == [], "the reader was waited for"
+        may_go_on.set()
+
+    lines = pump(b"a line of the log\n" * 100_000, slow, go_on)
     notes = [line for line in got if "left out" in line]
     assert notes
     assert lines.dropped + len(got) - len(notes) == 100_000
@@ -74,8 +77,7 @@ def test_a_slow_reader_never_holds_the_writer_up_and_learns_what_it_missed(monke
 def test_empty_lines_count_against_the_limit_too(monkeypatch) -> None:
     monkeypatch.setattr(line_pump, "PENDING_CHARACTERS", 10_000)
     may_go_on = threading.Event()
-    threading.Timer(0.3, may_go_on.set).start()
-    lines = pump(b"\n" * 100_000, lambda _batch: may_go_on.wait(10))
+    lines = pump(b"\n" * 100_000, lambda _batch: may_go_on.wait(HANG_S), may_go_on.set)
     assert lines.dropped > 50_000
 
 

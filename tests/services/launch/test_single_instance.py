@@ -11,6 +11,7 @@ import msgspec
 import kvarn
 from kvarn.services import paths
 from kvarn.services.launch.single_instance import SingleInstance
+from patience import HANG_S
 
 
 def test_the_second_start_is_refused_and_raises_the_first_window() -> None:
@@ -19,7 +20,7 @@ def test_the_second_start_is_refused_and_raises_the_first_window() -> None:
     try:
         assert first.acquire() is True
         assert second.acquire() is False
-        assert raised.wait(2)
+        assert raised.wait(HANG_S)
     finally:
         second.close()
         first.close()
@@ -50,7 +51,7 @@ def test_a_stranger_who_does_not_know_the_word_cannot_raise_the_window() -> None
         assert instance.acquire()
         content = (paths.state_dir() / "console.json").read_bytes()
         port = msgspec.json.decode(content)["port"]
-        with socket.create_connection(("127.0.0.1", port), 2) as call:
+        with socket.create_connection(("127.0.0.1", port), HANG_S) as call:
             call.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert call.recv(10) == b""
         assert not raised.is_set()
@@ -71,7 +72,7 @@ def test_a_callback_that_fails_does_not_end_the_listening(caplog) -> None:
         assert first.acquire()
         for _ in range(2):
             SingleInstance(lambda: None).acquire()
-            assert calls.acquire(timeout=2)
+            assert calls.acquire(timeout=HANG_S)
     finally:
         first.close()
     for record in caplog.records:

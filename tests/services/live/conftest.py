@@ -13,7 +13,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from kvarn.services.live import polling_feed, pushed_feed
+
 FAKE_ENGINE = Path(__file__).parents[2] / "fakes" / "fake_engine.py"
+
+
+@pytest.fixture(autouse=True)
+def patient_feeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in that a busy machine holds up is late, not silent."""
+    for feed in (polling_feed, pushed_feed):
+        monkeypatch.setattr(feed, "TIMEOUT", httpx.Timeout(60.0))
 
 
 class RunningEngine:

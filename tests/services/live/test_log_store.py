@@ -3,7 +3,6 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-import time
 from datetime import datetime
 
 import pytest
@@ -64,11 +63,27 @@ def test_the_file_has_every_line_and_the_ring_only_the_newest(store):
     assert text[0].endswith("engine info line 0")
 
 
-def test_a_line_that_stands_alone_is_on_the_disk_at_once(store):
+class HandClock:
+    """Stands still until it is turned."""
+
+    def __init__(self) -> None:
+        self.t = 1000.0
+
+    def now(self) -> float:
+        return self.t
+
+    def sleep(self, seconds: float) -> None:
+        self.t += seconds
+
+
+def test_a_line_that_stands_alone_is_on_the_disk_at_once(tmp_path):
+    clock = HandClock()
+    store = LogStore(tmp_path / "kvarn.log", clock=clock)
     store.append("kvarn", "first")
-    time.sleep(log_store.FLUSH_S * 1.2)
+    clock.sleep(log_store.FLUSH_S)
     store.append("kvarn", "second")
     assert store.path.read_text().endswith("second\n")
+    store.close()
 
 
 def test_the_file_is_rotated_and_old_ones_go(tmp_path, monkeypatch):

@@ -40,6 +40,7 @@ def test_the_first_look_has_no_cpu_share_because_a_share_needs_a_time(monkeypatc
 
 
 def test_a_look_right_after_another_tells_the_share_of_that_one(monkeypatch):
+    monkeypatch.setattr(machine_probe, "LEAST_INTERVAL_S", 3600.0)
     monkeypatch.setattr(machine_probe.psutil, "cpu_percent", lambda interval: 100.0)
     probe = MachineProbe()
     assert [probe.read().cpu_percent for _ in range(2)] == [None, None]
