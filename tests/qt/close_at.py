@@ -42,7 +42,9 @@ class Watched(main.Console):
     def _has_come(self) -> bool:
         if moment == "answer":
             return bool(self.trial.last_answer)
-        return (moment == "scan" and self.library.is_scanning) or self.engine.status.phase is phases.get(moment)
+        if moment == "scan" and not self.library.is_scanning:
+            self.library.rescan()  # the first one was over before we looked
+        return moment == "scan" or self.engine.status.phase is phases.get(moment)
 
 
 main.Console = Watched

@@ -110,7 +110,7 @@ def form(qtbot, themed, fake_engine_dir: Path, listing: Listing) -> Iterator[For
     form.panel.resize(360, 900)
     form.panel.show()
     form.launch.edit(port=next_free_port("127.0.0.1", 21_000 + os.getpid() % 10_000), context_tokens=512)
-    qtbot.waitUntil(lambda: form.launch.can_launch, timeout=20_000)
+    qtbot.waitUntil(lambda: form.launch.can_launch, timeout=60_000)
     yield form
     form.close()
 
@@ -189,7 +189,7 @@ def test_the_slider_is_logarithmic_and_ends_at_the_trained_context(form: Form) -
 
 def test_the_form_says_relaunch_needed_until_the_engine_really_runs_its_values(qtbot, form: Form) -> None:
     form.panel.launch_button.click()
-    qtbot.waitUntil(lambda: form.launch.status.phase is EnginePhase.READY, timeout=20_000)
+    qtbot.waitUntil(lambda: form.launch.status.phase is EnginePhase.READY, timeout=60_000)
     assert form.panel.launch_button.text() == "Relaunch"
     assert not form.panel.relaunch_note.isVisible()
     form.panel.context.number.setValue(1024)
@@ -198,15 +198,15 @@ def test_the_form_says_relaunch_needed_until_the_engine_really_runs_its_values(q
     form.panel.launch_button.click()
     qtbot.waitUntil(
         lambda: form.launch.status.phase is EnginePhase.READY and form.launch.status.pid != first_pid,
-        timeout=20_000,
+        timeout=60_000,
     )
     assert form.launch.status.plan.settings.context_tokens == 1024
     assert not form.panel.relaunch_note.isVisible()
-    qtbot.waitUntil(lambda: bool(form.asked_got.rows), timeout=10_000)
+    qtbot.waitUntil(lambda: bool(form.asked_got.rows), timeout=60_000)
     got = {row.label: (row.asked, row.got, row.agrees) for row in form.asked_got.rows}
     assert got["Context per slot"] == ("1,024", "1,024", True)
     form.panel.stop_button.click()
-    qtbot.waitUntil(lambda: not form.launch.status.is_active, timeout=10_000)
+    qtbot.waitUntil(lambda: not form.launch.status.is_active, timeout=60_000)
     assert form.panel.launch_button.text() == "Launch"
 
 
@@ -220,12 +220,12 @@ def test_each_model_keeps_its_own_settings_and_the_last_launch_comes_back(qtbot,
     assert form.launch.settings.context_tokens == 1024
     form.launch.choose_model(other)
     assert form.launch.settings.context_tokens == 256
-    qtbot.waitUntil(lambda: form.launch.can_launch, timeout=5_000)
+    qtbot.waitUntil(lambda: form.launch.can_launch, timeout=60_000)
     assert form.launch.launch()
     assert form.settings.settings.last_model == other
     assert form.profiles.profiles["last launch"].context_tokens == 256
     form.launch.stop()
-    qtbot.waitUntil(lambda: not form.launch.status.is_active, timeout=10_000)
+    qtbot.waitUntil(lambda: not form.launch.status.is_active, timeout=60_000)
 
 
 def test_a_taken_port_names_its_owner_and_offers_a_free_one(qtbot, form: Form) -> None:
@@ -234,14 +234,14 @@ def test_a_taken_port_names_its_owner_and_offers_a_free_one(qtbot, form: Form) -
         squatter.listen(1)
         taken = squatter.getsockname()[1]
         form.launch.edit(port=taken)
-        qtbot.waitUntil(lambda: form.launch.port_problem is not None, timeout=10_000)
+        qtbot.waitUntil(lambda: form.launch.port_problem is not None, timeout=60_000)
         box = form.panel.advanced.boxes["port"]
         assert any(f"Port {taken} is used by" in text for text in texts(box.notes))
         assert not form.panel.launch_button.isEnabled()
         assert form.panel.advanced.toggle.isChecked()
         cure_button(box).click()
         assert form.launch.settings.port != taken
-        qtbot.waitUntil(lambda: form.launch.can_launch, timeout=10_000)
+        qtbot.waitUntil(lambda: form.launch.can_launch, timeout=60_000)
         assert not form.panel.advanced.toggle.isChecked(), "what opened for a problem closes when it is gone"
 
 

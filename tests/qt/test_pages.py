@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from kvarn.viewmodels.settings_vm import SettingsVm
 from kvarn.views.library.library_page import LibraryPage
 from kvarn.views.live.logs_page import LogsPage
 from kvarn.views.settings_page import SettingsPage
+from patience import cpu_budget
 
 MARKUP = "<b>bold<b> &amp; %s"
 
@@ -34,6 +36,9 @@ class EventLoopCost:
 
     def __init__(self) -> None:
         self.worst_s = 0.0
+        # What earlier tests left alive is nothing the collector should walk through on this test's account.
+        gc.collect()
+        gc.freeze()
         self._last = time.thread_time()
         self._beat = QTimer(interval=0)
         self._beat.timeout.connect(self._on_beat)
@@ -45,6 +50,7 @@ class EventLoopCost:
 
     def stop(self) -> float:
         self._beat.stop()
+        gc.unfreeze()
         return self.worst_s
 
 
@@ -66,7 +72,7 @@ def library(qtbot, settings: SettingsVm, tmp_path: Path) -> Iterator[tuple[Libra
     page = LibraryPage(vm)
     page.show()
     vm.rescan()
-    qtbot.waitUntil(lambda: not vm.is_scanning, timeout=30_000)
+    qtbot.waitUntil(lambda: not vm.is_scanning, timeout=60_000)
     yield page, vm
     page.close()
     page.deleteLater()
@@ -138,7 +144,7 @@ def test_two_thousand_models_never_hold_the_window_up(qtbot, library) -> None:
         qtbot.wait(20)
     page.filter.setText("1999")
     qtbot.wait(20)
-    assert cost.stop() < 0.1
+    assert cost.stop() < cpu_budget(0.1)
     assert page.table_model.rowCount() == 1
 
 
@@ -186,7 +192,7 @@ def test_a_burst_of_two_hundred_thousand_lines_never_holds_the_window_up(qtbot, 
         lambda: not talker.is_alive() and page.table.model().lines[-1].text.startswith("0000199999"), timeout=60_000
     )
     # Work of the window's own thread: waiting for a busy machine is no fault of the page.
-    assert cost.stop() < 0.1
+    assert cost.stop() < cpu_budget(0.1)
     talker.join()
     assert page.table.model().rowCount() <= 20_000
     assert page.is_following
@@ -196,16 +202,15 @@ def test_scrolling_up_stops_following_and_reaching_the_end_takes_it_up_again(qtb
     page, store = logs
     for number in range(300):
         store.append("engine", f"line {number}")
-    qtbot.waitUntil(rows_shown(page)(300), timeout=5_000)
+    qtbot.waitUntil(rows_shown(page)(300), timeout=60_000)
     bar = page.table.verticalScrollBar()
-    assert bar.value() == bar.maximum()
+    # The table lays itself out later than its rows are there.
+    qtbot.waitUntil(lambda: bar.value() == bar.maximum() == 300 - bar.pageStep(), timeout=60_000)
     bar.setValue(10)
     assert not page.is_following
-    end = bar.maximum()
     store.append("engine", "one more")
-    qtbot.waitUntil(rows_shown(page)(301), timeout=5_000)
-    # The table lays itself out later than its rows are there.
-    qtbot.waitUntil(lambda: bar.maximum() > end, timeout=5_000)
+    qtbot.waitUntil(rows_shown(page)(301), timeout=60_000)
+    qtbot.waitUntil(lambda: bar.maximum() == 301 - bar.pageStep(), timeout=60_000)
     assert bar.value() == 10
     bar.setValue(bar.maximum())
     assert page.is_following
@@ -216,7 +221,7 @@ def test_search_goes_from_match_to_match_and_copies_whole_lines_letter_for_lette
     long = "error: <b>needle</b> &amp; " + "x" * 2000
     for text in ("first", long, "between", "Needle again"):
         store.append("engine", text)
-    qtbot.waitUntil(rows_shown(page)(4), timeout=5_000)
+    qtbot.waitUntil(rows_shown(page)(4), timeout=60_000)
     qtbot.keyClick(page, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
     page.search.setText("needle")
     assert page.matches.text() == "2 lines"

@@ -19,8 +19,10 @@ from kvarn.domain.launch.launch_plan import LaunchDraft, LaunchSettings
 from kvarn.domain.launch.memory_budget import MemoryKind
 from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.services.library.catalog import entry_from_path
+from kvarn.viewmodels.launch import budget_vm as budget_vm_module
 from kvarn.viewmodels.launch.budget_text import kinds, verdict
 from kvarn.viewmodels.launch.budget_vm import BudgetVm
+from patience import HANG_S, cpu_budget
 
 BUILD = EngineBuild(
     server=Path("/e/llama-server"), bin_dir=Path("/e"), base="x", version="1", is_kvarn=False, kv_types=STOCK_KV_TYPES
@@ -57,7 +59,7 @@ def test_an_edit_is_priced_at_once_and_in_a_few_milliseconds(qapp, model: ModelE
         start = time.thread_time()
         consider(vm, model, context_tokens=1024 + 256 * step)
         costs.append(time.thread_time() - start)
-    assert sorted(costs)[10] < 0.005
+    assert sorted(costs)[10] < cpu_budget(0.005)
     consider(vm, model, context_tokens=8192)
     assert vm.budget is not None
     assert vm.budget.of(MemoryKind.KV) == 188_743_680
@@ -65,7 +67,10 @@ def test_an_edit_is_priced_at_once_and_in_a_few_milliseconds(qapp, model: ModelE
     vm.close()
 
 
-def test_the_engines_own_figure_replaces_the_estimate_for_the_newest_edit_only(qtbot, model: ModelEntry) -> None:
+def test_the_engines_own_figure_replaces_the_estimate_for_the_newest_edit_only(
+    qtbot, model: ModelEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget_vm_module, "_SETTLE_S", HANG_S)
     asked: list[int] = []
 
     def dry_run(plan, build, is_stale) -> DryRun:
@@ -76,7 +81,14 @@ def test_the_engines_own_figure_replaces_the_estimate_for_the_newest_edit_only(q
     for context in (1024, 2048, 4096):
         consider(vm, model, context_tokens=context)
         assert "~" in dict(kinds(vm.budget))[MemoryKind.COMPUTE]
-    qtbot.waitUntil(lambda: vm.budget.of(MemoryKind.COMPUTE) == 4096, timeout=10_000)
+    worker = vm._dry_run._worker
+
+    def once_it_has_settled() -> bool:
+        with worker._changed:
+            worker._changed.notify_all()
+        return vm.budget.of(MemoryKind.COMPUTE) == 4096
+
+    qtbot.waitUntil(once_it_has_settled, timeout=60_000)
     assert asked == [4096]
     assert "~" not in dict(kinds(vm.budget))[MemoryKind.COMPUTE]
     vm.close()
@@ -88,7 +100,7 @@ def test_an_engine_that_refuses_in_its_dry_run_is_quoted(qtbot, model: ModelEntr
 
     vm = budget_vm(dry_run)
     consider(vm, model)
-    qtbot.waitUntil(lambda: bool(vm.refusal), timeout=10_000)
+    qtbot.waitUntil(lambda: bool(vm.refusal), timeout=60_000)
     assert vm.refusal == "The engine refused this launch in a dry run. last word"
     consider(vm, model, context_tokens=512)
     assert vm.refusal == ""
@@ -96,19 +108,19 @@ def test_an_engine_that_refuses_in_its_dry_run_is_quoted(qtbot, model: ModelEntr
 
 
 def test_closing_gives_up_a_dry_run_that_still_works(qapp, qtbot, model: ModelEntry) -> None:
-    started = threading.Event()
+    started, given_up = threading.Event(), threading.Event()
 
     def dry_run(plan, build, is_stale) -> None:
         started.set()
         while not is_stale():
             time.sleep(0.01)
+        given_up.set()
 
     vm = budget_vm(dry_run)
     consider(vm, model)
-    assert started.wait(10)
-    start = time.monotonic()
+    assert started.wait(HANG_S)
     vm.close()
-    assert time.monotonic() - start < 1.5
+    assert given_up.wait(HANG_S)
 
 
 def test_without_a_run_on_this_machine_no_speed_is_claimed(qapp, model: ModelEntry) -> None:

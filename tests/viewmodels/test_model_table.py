@@ -12,6 +12,7 @@ from kvarn.domain.library.model_entry import ModelEntry, ModelProblem, ModelSour
 from kvarn.domain.library.model_facts import ModelFacts, TensorFacts
 from kvarn.viewmodels.library.entry_text import fact_lines, summary_text
 from kvarn.viewmodels.library.model_table import COLUMNS, ModelTable
+from patience import cpu_budget
 
 
 def entry(title: str, *, size: int = 1 << 20, context: int | None = 4096, problem: str = "") -> ModelEntry:
@@ -93,5 +94,5 @@ def test_two_thousand_models_are_shown_filtered_and_sorted_within_a_blink(qapp) 
     table.set_entries(many)
     table.sort(column("Size"))
     table.set_filter("model-19")
-    assert time.thread_time() - start < 0.5
+    assert time.thread_time() - start < cpu_budget(0.5)
     assert table.rowCount() == 100

@@ -50,7 +50,7 @@ def serve(engine: EngineVm, server: AwkwardChat, manner: str) -> None:
 
 def converse(qtbot, trial: TrialVm, text: str) -> None:
     assert trial.send(text)
-    qtbot.waitUntil(lambda: not trial.is_answering, timeout=20_000)
+    qtbot.waitUntil(lambda: not trial.is_answering, timeout=60_000)
 
 
 def test_nothing_is_sent_while_nothing_is_served(trial: TrialVm) -> None:
@@ -120,9 +120,9 @@ def test_stop_keeps_what_was_said_and_the_conversation_goes_on(
     serve(engine, server, "stall")
     assert trial.send("Talk")
     assert not trial.send("And more")
-    qtbot.waitUntil(lambda: trial.last_answer == "Korn blir", timeout=20_000)
+    qtbot.waitUntil(lambda: trial.last_answer == "Korn blir", timeout=60_000)
     trial.stop()
-    qtbot.waitUntil(lambda: not trial.is_answering, timeout=2_000)
+    qtbot.waitUntil(lambda: not trial.is_answering, timeout=60_000)
     assert trial.state.startswith("Stopped.")
     serve(engine, server, "good")
     converse(qtbot, trial, "Go on")
@@ -134,7 +134,7 @@ def test_clear_in_mid_answer_lets_nothing_of_it_come_back(
 ) -> None:
     serve(engine, server, "stall")
     trial.send("Talk")
-    qtbot.waitUntil(lambda: bool(trial.last_answer), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(trial.last_answer), timeout=60_000)
     trial.clear()
     serve(engine, server, "good")
     converse(qtbot, trial, "Anew")

@@ -11,7 +11,6 @@ import functools
 import re
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import httpx
@@ -29,6 +28,7 @@ from kvarn.domain.settings import Settings
 from kvarn.services.launch.engine_locator import locate_engine
 from kvarn.services.launch.port_owner import next_free_port
 from kvarn.services.library.find_model import entry_from_path
+from patience import eventually
 
 pytestmark = pytest.mark.engine
 
@@ -65,7 +65,7 @@ def real_load_log(build: EngineBuild, model: Path, s: LaunchSettings) -> str:
     contexts = 2 if drafts_with_mtp(s) else 1
     command, _ = server_command(build, model, s)
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    watchdog = threading.Timer(60, child.kill)
+    watchdog = threading.Timer(100, child.kill)
     watchdog.start()
     lines = []
     try:
@@ -190,14 +190,16 @@ def running_facts(build: EngineBuild, model: Path, s: LaunchSettings) -> dict:
     command, port = server_command(build, model, s)
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(600):
-            assert child.poll() is None
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False).is_success:
-                    break
-            time.sleep(0.05)
+        eventually(lambda: is_ready(child, port), 100)
         props = httpx.get(f"http://127.0.0.1:{port}/props", trust_env=False).json()
     finally:
         child.kill()
         child.wait()
     return props["kvarn"]
+
+
+def is_ready(child: subprocess.Popen[bytes], port: int) -> bool:
+    assert child.poll() is None
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False).is_success
+    return False

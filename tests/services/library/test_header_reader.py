@@ -6,7 +6,6 @@ import os
 import socket
 import stat
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,11 +15,12 @@ import pytest
 from gguf_maker import GgufMaker
 from kvarn.services.library.header_reader import HeaderReader
 from kvarn.services.library.header_worker import MEMORY_LIMIT_BYTES
+from patience import HANG_S
 
 
 @pytest.fixture
 def reader() -> Iterator[HeaderReader]:
-    with HeaderReader() as opened:
+    with HeaderReader(deadline_s=HANG_S) as opened:
         yield opened
 
 
@@ -58,7 +58,6 @@ def test_only_regular_files_are_opened(reader: HeaderReader, tmp_path: Path, mon
     (tmp_path / "folder.gguf").mkdir()
     (tmp_path / "loop.gguf").symlink_to("loop.gguf")
     (tmp_path / "broken.gguf").symlink_to("nowhere")
-    begun = time.monotonic()
     with socket.socket(socket.AF_UNIX) as server:
         monkeypatch.chdir(tmp_path)  # a socket's path is limited to 108 bytes
         server.bind("socket.gguf")
@@ -67,7 +66,6 @@ def test_only_regular_files_are_opened(reader: HeaderReader, tmp_path: Path, mon
     assert code_of(reader, tmp_path / "loop.gguf") == code_of(reader, tmp_path / "broken.gguf") == "broken-link"
     assert "No such file" in reader.read(tmp_path / "absent.gguf").problem.message
     assert code_of(reader, Path("a\0b")) == "unreadable"
-    assert time.monotonic() - begun < 2
     assert not psutil.Process().children()
 
 
@@ -83,18 +81,19 @@ def test_a_worker_that_dies_costs_one_file_a_sentence(reader: HeaderReader, tmp_
     path = GgufMaker.llama().with_weights().write(tmp_path / "m.gguf")
     assert code_of(reader, path) is None
     worker().kill()
-    worker().wait(5)
+    worker().wait(HANG_S)
     assert code_of(reader, path) == "reader-crashed"
     assert code_of(reader, path) is None
 
 
-def test_a_header_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+def test_a_header_that_takes_too_long_is_given_up(reader: HeaderReader, tmp_path: Path) -> None:
     path = GgufMaker.llama().with_weights().write(tmp_path / "m.gguf")
-    with HeaderReader(deadline_s=1) as reader:
-        assert code_of(reader, path) is None
-        worker().suspend()
-        assert code_of(reader, path) == "too-slow"
-        assert code_of(reader, path) is None
+    assert code_of(reader, path) is None
+    worker().suspend()
+    reader._deadline_s = 0.2  # only now: starting a worker takes its time on a busy machine
+    assert code_of(reader, path) == "too-slow"
+    reader._deadline_s = HANG_S
+    assert code_of(reader, path) is None
 
 
 def test_a_read_in_progress_can_be_interrupted(reader: HeaderReader, tmp_path: Path) -> None:
@@ -102,9 +101,7 @@ def test_a_read_in_progress_can_be_interrupted(reader: HeaderReader, tmp_path: P
     reader.read(path)
     worker().suspend()
     threading.Timer(0.1, reader.interrupt).start()
-    begun = time.monotonic()
     assert code_of(reader, path) == "interrupted"
-    assert time.monotonic() - begun < 5
 
 
 @pytest.mark.parametrize("name", ["with space", "new\nline", "--model", "模型 🦙", os.fsdecode(b"not-utf8-\xff\xfe")])
