@@ -68,3 +68,10 @@ def test_a_scroll_bar_under_the_slots_covers_none_of_them(qtbot, card: InsideCar
     qtbot.waitUntil(lambda: table.horizontalScrollBar().maximum() > 0)
     qtbot.waitUntil(lambda: table.viewport().height() >= needed)
     assert card.horizontalScrollBarPolicy() is Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+
+
+def test_the_last_figure_stays_by_the_others(card: InsideCard) -> None:
+    card.show_live(full_state(), "")
+    header, column = card.slots.horizontalHeader(), len(card.slots.text_model.columns) - 1
+    assert header.sectionSize(column) <= card.slots.sizeHintForColumn(column) + header.sectionSizeHint(column)
+    assert header.length() < card.slots.viewport().width()

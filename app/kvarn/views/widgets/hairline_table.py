@@ -53,6 +53,11 @@ class TextTableModel(QAbstractTableModel):
         self.rows, self._roles = list(rows), roles or {}
         self.endResetModel()
 
+    @property
+    def ends_in_text(self) -> bool:
+        """Whether the last column is left-aligned."""
+        return bool(self._left) and self._left[-1]
+
     def rowCount(self, parent: _Index = _NOWHERE) -> int:
         """Rows of the table; a cell has none."""
         return 0 if parent.isValid() else len(self.rows)
@@ -110,10 +115,10 @@ class HairlineTable(QTableView):
         header.setMinimumSectionSize(36)
 
     def fit_columns(self) -> None:
-        """Columns as wide as their texts, the last one takes the rest; for tables with one long column."""
+        """Columns as wide as their texts; a last one of text takes the rest, one of figures stays by the others."""
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setStretchLastSection(True)
+        header.setStretchLastSection(self.text_model.ends_in_text)
 
     def set_columns(self, columns: Sequence[str]) -> None:
         """See `TextTableModel.set_columns`."""
