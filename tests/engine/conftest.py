@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 ENGINE_PROJECT = Path(__file__).resolve().parents[2] / "engine"
-START_S = 60.0
+START_S = 100.0
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,7 @@ class Server:
         self.process = process
         self.url = url
         self.log = log
-        self.http = httpx.Client(base_url=url, timeout=100.0, trust_env=False)
+        self.http = httpx.Client(base_url=url, timeout=600.0, trust_env=False)
 
     def complete(self, prompt: str | list[int] = "Once upon a time", **options: Any) -> dict[str, Any]:
         """A whole answer of /completion, greedy unless told otherwise."""
@@ -59,14 +59,14 @@ class Server:
         """Whether any slot is processing."""
         return any(slot["is_processing"] for slot in self.http.get("/slots").json())
 
-    def hang_up_after(self, seconds: float, body: dict[str, Any]) -> None:
-        """Post to /completion and close the connection after so long, answered or not."""
+    def hang_up_after(self, wait: Callable[[], object], body: dict[str, Any]) -> None:
+        """Post to /completion and close the connection once `wait` returns, answered or not."""
         raw = json.dumps(body).encode()
         host = httpx.URL(self.url)
         with socket.create_connection((host.host, host.port or 80)) as connection:
             head = f"POST /completion HTTP/1.1\r\nHost: {host.host}\r\nContent-Type: application/json\r\n"
             connection.sendall(f"{head}Content-Length: {len(raw)}\r\n\r\n".encode() + raw)
-            time.sleep(seconds)
+            wait()
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +97,7 @@ def start_server(
             server.http.close()
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(60)
             finally:
                 process.kill()
                 process.wait()

@@ -145,7 +145,7 @@ def test_a_key_file_without_a_key_does_not_open_the_server(engine_dir, starter_m
 
 def refusal(engine_dir, *words) -> str:
     done = subprocess.run(
-        [engine_dir / "llama-server", *words], capture_output=True, text=True, timeout=30, check=False
+        [engine_dir / "llama-server", *words], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1
     return done.stderr + done.stdout

@@ -168,9 +168,9 @@ def test_slots_erased_while_others_are_saved_leave_nothing_behind(start_server, 
             chance = random.Random(seed)
             for _ in range(12):
                 with contextlib.suppress(httpx.TransportError):
-                    server.hang_up_after(
-                        chance.random() * 0.05, {"prompt": OPENING * chance.randint(1, 3), "n_predict": 40}
-                    )
+                    pause_s = chance.random() * 0.05
+                    body = {"prompt": OPENING * chance.randint(1, 3), "n_predict": 40}
+                    server.hang_up_after(lambda pause_s=pause_s: time.sleep(pause_s), body)
                 ask(server, [user(OPENING[: chance.randint(20, 200)])], max_tokens=4)
 
         threads = [threading.Thread(target=erase), *(threading.Thread(target=talk, args=(n,)) for n in range(2))]

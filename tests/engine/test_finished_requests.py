@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import httpx
 import pytest
+
+from patience import HANG_S, eventually
 
 pytestmark = pytest.mark.engine
 
@@ -18,7 +21,7 @@ def server(start_server):
 
 def requests_since(server, seq: int, count: int = 1) -> list[dict]:
     """Listed requests; a slot is released a moment after its client has the answer, so wait for `count` of them."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + HANG_S
     while time.monotonic() < end:
         found = server.http.get("/kvarn/requests", params={"since": seq}).raise_for_status().json()["requests"]
         if len(found) >= count:
@@ -45,17 +48,22 @@ def test_a_finished_request_is_listed_with_the_timings_its_client_got(server):
     assert listed["n_prompt_tokens"] == timings["prompt_n"] + timings["cache_n"]
     assert listed["finish"] == "limit"
     assert listed["ttft_ms"] == pytest.approx(listed["queue_ms"] + listed["prompt_ms"])
-    assert abs(listed["finished_unix_ms"] / 1000 - time.time()) < 5
+    assert abs(listed["finished_unix_ms"] / 1000 - time.time()) < 60
 
 
 def test_waiting_for_a_slot_counts_into_the_time_to_the_first_token(start_server):
-    with start_server("-c", "512", "-np", "1") as server, httpx.Client(base_url=server.url, timeout=60) as client:
+    with start_server("-c", "2048", "-np", "1") as server:
         seen = last_seq(server)
-        body = {"prompt": "Once", "n_predict": 60, "ignore_eos": True, "stream": True}
-        with client.stream("POST", "/completion", json=body) as first:
-            lines = first.iter_lines()  # held: dropping it would hang up
-            next(lines)
-            server.complete("Twice", n_predict=2)
+        second = threading.Thread(target=server.complete, args=("Twice",), kwargs={"n_predict": 2})
+
+        def let_another_wait() -> None:
+            eventually(lambda: server.live()["requests"]["processing"] == 1)
+            second.start()
+            eventually(lambda: server.live()["requests"]["waiting"] == 1)
+            time.sleep(0.05)
+
+        server.hang_up_after(let_another_wait, {"prompt": "Once", "n_predict": 1900, "ignore_eos": True})
+        second.join()
         waited = max(requests_since(server, seen, 2), key=lambda request: request["queue_ms"])
     assert waited["queue_ms"] > 20
     assert waited["ttft_ms"] > waited["queue_ms"]

@@ -7,6 +7,7 @@ import json
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from live_watcher import watching
+from patience import eventually, noise_aside
 
 pytestmark = pytest.mark.engine
 
@@ -40,9 +42,9 @@ def heavy_run(server):
     """One long prompt, read in one decode call, and an answer, watched all the time."""
     with watching(server.url) as watcher:
         begun = time.perf_counter()
-        answer = server.complete(LONG_PROMPT, n_predict=24, ignore_eos=True, id_slot=0)
+        answer = server.complete(LONG_PROMPT, n_predict=96, ignore_eos=True, id_slot=0)
         took_s = time.perf_counter() - begun
-        time.sleep(0.2)
+        eventually(lambda: watcher.phases()[-1:] == ["idle"])
     return watcher, answer, took_s
 
 
@@ -62,9 +64,11 @@ def test_the_captured_samples_fit_the_schema():
 def test_the_answer_never_waits_for_the_decode(heavy_run):
     watcher, _, took_s = heavy_run
     assert len(watcher.took_s) > 20
-    assert statistics.median(watcher.took_s) < 0.010
-    # One decode call reads the whole prompt: a reader that waited for it once would wait for most of the run.
-    assert max(watcher.took_s) < took_s / 4
+    # Milliseconds for a run of many seconds, on any machine.
+    assert statistics.median(watcher.took_s) < took_s / 200
+    # One decode call reads the whole prompt: a reader that waited for it once would have had few answers before its
+    # end. (The longest wait may be a pause of the machine.)
+    assert sum(slot["phase"] == "prefill" for slot in watcher.slots()) > 10
 
 
 def test_the_phases_come_in_order(heavy_run):
@@ -101,6 +105,10 @@ def test_builds_and_reuses_are_the_ubatches(heavy_run):
 
 
 def test_the_totals_are_the_requests_own_timings(server):
+    noise_aside(lambda: compare_totals(server))
+
+
+def compare_totals(server) -> None:
     before = server.live()["tokens"]
     answer = server.complete([1000] * 100, n_predict=20, ignore_eos=True)
     after = until(server, lambda live: live["requests"]["processing"] == 0)["tokens"]
@@ -143,6 +151,10 @@ def test_memory_has_weights_cells_and_compute_by_device(server):
 
 
 def test_the_parts_of_the_steps_add_up(server):
+    noise_aside(lambda: compare_steps(server))
+
+
+def compare_steps(server) -> None:
     before = server.live()["steps"]
     answer = server.complete([1000] * 20, n_predict=30, ignore_eos=True)
     after = until(server, lambda live: live["requests"]["processing"] == 0)["steps"]
@@ -168,10 +180,14 @@ def test_metrics_say_the_same_as_live(server):
 def test_saving_a_slot_is_a_phase_of_its_own(server):
     server.complete(LONG_PROMPT, n_predict=1, id_slot=0, cache_prompt=True)
     with watching(server.url, every_s=0.0) as watcher:
-        for action in ("save", "restore") * 5:
-            server.http.post(f"/slots/0?action={action}", json={"filename": "state"}).raise_for_status()
-    assert {"slot_save", "slot_restore"} & set(watcher.phases())
-    until(server, lambda live: live["slots"][0]["phase"] == "idle")
+
+        def is_seen() -> bool:
+            for action in ("save", "restore"):
+                server.http.post(f"/slots/0?action={action}", json={"filename": "state"}).raise_for_status()
+            return bool({"slot_save", "slot_restore"} & set(watcher.phases()))
+
+        eventually(is_seen)
+        eventually(lambda: watcher.phases()[-1] == "idle")
 
 
 def test_a_sleeping_engine_is_not_woken(start_server):
@@ -180,8 +196,10 @@ def test_a_sleeping_engine_is_not_woken(start_server):
         assert live["kv"]["caches"] == live["memory"]["buffers"] == []
         time.sleep(0.3)
         assert server.live()["state"] == "sleeping"
-        server.complete(n_predict=2)
-        assert server.live()["state"] == "ready"
+        asking = threading.Thread(target=server.complete, kwargs={"n_predict": 100, "ignore_eos": True})
+        asking.start()
+        until(server, lambda live: live["state"] == "ready")
+        asking.join()
 
 
 def test_the_key_is_needed_when_one_is_set(start_server):
@@ -205,7 +223,9 @@ def test_the_cell_between_writer_and_readers_is_never_torn_or_raced(tmp_path, fl
     if built.returncode != 0 and "tsan" in built.stderr:
         pytest.skip("this compiler has no thread sanitizer")
     assert built.returncode == 0, built.stderr
-    run = subprocess.run([str(program), "20000"], capture_output=True, text=True, check=False, timeout=100)
+    run = subprocess.run([str(program), "20000"], capture_output=True, text=True, check=False, timeout=250)
+    if "unexpected memory mapping" in run.stderr:
+        pytest.skip("this kernel lays memory out as the thread sanitizer cannot use it")
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -216,7 +236,7 @@ def test_the_engine_writes_what_the_samples_hold(engine_dir):
     assert run.returncode == 0, run.stdout
 
 
-def until(server, condition, seconds: float = 20):
+def until(server, condition, seconds: float = 100):
     """The first /live for which the condition holds."""
     end = time.monotonic() + seconds
     while not condition(live := server.live()):

@@ -8,9 +8,12 @@ import json
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
+
+from patience import HANG_S, noise_aside
 
 pytestmark = pytest.mark.engine
 
@@ -23,34 +26,40 @@ def server(start_server):
         yield running
 
 
-def read_events(url: str, count: int, hz: int | None = None) -> list[dict]:
-    query = f"?hz={hz}" if hz else ""
-    events = []
-    with httpx.stream("GET", f"{url}/live/stream{query}", timeout=20, trust_env=False) as response:
+@contextlib.contextmanager
+def events_of(url: str, hz: int) -> Iterator[Iterator[dict]]:
+    """The events of one stream, as they come."""
+    with httpx.stream("GET", f"{url}/live/stream?hz={hz}", timeout=60, trust_env=False) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
-        for line in response.iter_lines():
-            if line.startswith("data: "):
-                events.append(json.loads(line.removeprefix("data: ")))
-                if len(events) == count:
-                    return events
-    return events
+        yield (json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: "))
+
+
+def read_events(url: str, count: int, hz: int) -> list[dict]:
+    with events_of(url, hz) as stream:
+        return list(itertools.islice(stream, count))
 
 
 def test_events_come_in_order_while_the_engine_works(server):
     asking = threading.Thread(target=server.complete, kwargs={"n_predict": 120, "ignore_eos": True})
-    asking.start()
-    events = read_events(server.url, 12, hz=10)
+    with events_of(server.url, hz=10) as stream:
+        events = [next(stream)]
+        asking.start()
+        while len(events) < 12 or events[-1]["published"] == events[0]["published"]:
+            events.append(next(stream))
     asking.join()
     numbers = [event["seq"] for event in events]
     assert numbers == sorted(set(numbers))
     published = [event["published"] for event in events]
     assert published == sorted(published)
-    assert published[-1] > published[0]
 
 
 @pytest.mark.parametrize(("hz", "count"), [(20, 21), (2, 3)])
 def test_the_rate_is_the_one_asked_for(server, hz, count):
-    times_s = [event["now_ns"] / 1e9 for event in read_events(server.url, count, hz=hz)]
+    noise_aside(lambda: compare_rate(server, hz, count))
+
+
+def compare_rate(server, hz: int, count: int) -> None:
+    times_s = [event["now_ns"] / 1e9 for event in read_events(server.url, count, hz)]
     gaps_s = [b - a for a, b in itertools.pairwise(times_s)]
     assert min(gaps_s) >= 0.9 / hz
     assert sorted(gaps_s)[len(gaps_s) // 2] < 1.5 / hz
@@ -72,16 +81,16 @@ def test_another_rate_is_refused_with_a_sentence(server, hz):
 def test_streams_are_bounded_and_a_place_is_free_again_when_a_client_leaves(server):
     with contextlib.ExitStack() as stack:
         for _ in range(MAX_STREAMS):
-            stream = httpx.stream("GET", server.url + "/live/stream?hz=1", timeout=20, trust_env=False)
+            stream = httpx.stream("GET", server.url + "/live/stream?hz=1", timeout=60, trust_env=False)
             assert stack.enter_context(stream).status_code == 200
         refused = server.http.get("/live/stream")
         assert refused.status_code == 503
         assert "live streams are in use" in refused.json()["error"]["message"]
         assert server.http.get("/live").status_code == 200
         assert server.complete(n_predict=2)["tokens_predicted"] == 2
-    end = time.monotonic() + 5
+    end = time.monotonic() + HANG_S
     while time.monotonic() < end:
-        with httpx.stream("GET", server.url + "/live/stream", timeout=20, trust_env=False) as again:
+        with httpx.stream("GET", server.url + "/live/stream", timeout=60, trust_env=False) as again:
             if again.status_code == 200:
                 return
         time.sleep(0.1)
@@ -94,18 +103,18 @@ def test_a_stop_ends_open_streams_in_order_and_quickly(start_server):
         is_open = threading.Event()
 
         def read() -> None:
-            with httpx.stream("GET", server.url + "/live/stream?hz=1", timeout=20, trust_env=False) as response:
+            with httpx.stream("GET", server.url + "/live/stream?hz=1", timeout=60, trust_env=False) as response:
                 for line in response.iter_lines():
                     lines.append(line)
                     is_open.set()
 
         reading = threading.Thread(target=read)
         reading.start()
-        assert is_open.wait(10)
+        assert is_open.wait(HANG_S)
         begun = time.monotonic()
         server.process.send_signal(signal.SIGINT)
-        server.process.wait(10)
+        server.process.wait(HANG_S)
         took_s = time.monotonic() - begun
-        reading.join(5)
-    assert took_s < 5
+        reading.join(HANG_S)
+    assert took_s < 30
     assert "event: end" in lines

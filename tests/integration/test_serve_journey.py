@@ -19,10 +19,11 @@ import pytest
 
 import kvarn
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
-READY_S = 30.0
-STOP_S = 5.0
+READY_S = 100.0
+STOP_S = 50.0
+"""Neither is a promise: how soon a stop is done is measured with the stand-in, over several tries."""
 KV_Q8_0_BYTES = 8192 * 30 * 2 * (3 * 64 // 32 * 34)
 """Cells x layers x (K and V) x bytes of a row of 3 heads of 64 in q8_0."""
 
@@ -63,7 +64,7 @@ class Served:
         """SIGINT; seconds until the program has ended."""
         begun = time.monotonic()
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(30)
+        self.process.wait(60)
         self.close()
         return time.monotonic() - begun
 
