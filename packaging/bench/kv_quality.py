@@ -64,17 +64,19 @@ class Reader:
         """Forget the text."""
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
 
-    def logits(self, tokens: np.ndarray, start: int) -> np.ndarray:
-        """Read tokens at positions from `start`; logits of each, shape (tokens, vocabulary), float32."""
+    def logits(self, tokens: np.ndarray, start: int, *, wanted: bool) -> np.ndarray:
+        """Read tokens at positions from `start`; their logits, shape (tokens, vocabulary), float32; no rows unless wanted."""
         batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
         batch.n_tokens = len(tokens)
         for at, token in enumerate(tokens.tolist()):
-            batch.token[at], batch.pos[at], batch.n_seq_id[at], batch.logits[at] = token, start + at, 1, 1
+            batch.token[at], batch.pos[at], batch.n_seq_id[at], batch.logits[at] = token, start + at, 1, wanted
             batch.seq_id[at][0] = 0
         failed = llama_cpp.llama_decode(self._context, batch)
         llama_cpp.llama_batch_free(batch)
         if failed:
             raise SystemExit(f"kv_quality: decoding failed with {failed}")
+        if not wanted:
+            return np.empty((0, self._vocab), np.float32)
         shape = (len(tokens), self._vocab)
         return np.ctypeslib.as_array(llama_cpp.llama_get_logits(self._context), shape=shape)
 
@@ -123,10 +125,11 @@ def score(readers: dict[str, Reader], base: Reader, tokens: np.ndarray, context:
         for start in range(0, context, BATCH):
             part = chunk[start : start + BATCH]
             keep = slice(0, len(part) - (start + BATCH >= context))
-            told = base.logits(part, start)[keep].copy()
+            wanted = start >= context // 2
+            told = base.logits(part, start, wanted=wanted)[keep].copy()
             for kv, reader in readers.items():
-                logits = reader.logits(part, start)
-                if start >= context // 2:
+                logits = reader.logits(part, start, wanted=wanted)
+                if wanted:
                     scores[kv].add(told, logits[keep])
     return scores
 
