@@ -65,7 +65,7 @@ class Reader:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
 
     def logits(self, tokens: np.ndarray, start: int, *, wanted: bool) -> np.ndarray:
-        """Read tokens at positions from `start`; their logits, shape (tokens, vocabulary), float32; no rows unless wanted."""
+        """Read tokens at positions from `start`; logits of each, (tokens, vocabulary) float32; none unless wanted."""
         batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
         batch.n_tokens = len(tokens)
         for at, token in enumerate(tokens.tolist()):
