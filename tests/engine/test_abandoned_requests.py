@@ -89,15 +89,16 @@ def test_another_stream_does_not_keep_an_abandoned_request_alive(server):
     seconds_until_idle(server, 0.1)
 
 
+def is_reading(server) -> bool:
+    return server.live()["slots"][0]["prompt"]["processed"] > 8
+
+
 def test_a_prompt_is_given_up_in_mid_batch_and_what_was_computed_is_kept(start_server):
     # One batch for the whole prompt, one token a ubatch: slow on every machine, and without the abort run to its end.
     prompt = [1000 + n for n in range(400)]
     with start_server("-c", "512", "-np", "1", "-b", "512", "-ub", "1") as server:
-
-        def is_reading() -> bool:
-            return server.live()["slots"][0]["prompt"]["processed"] > 8
-
-        server.hang_up_after(lambda: eventually(is_reading), {"prompt": prompt, "n_predict": 4, "cache_prompt": True})
+        body = {"prompt": prompt, "n_predict": 4, "cache_prompt": True}
+        server.hang_up_after(lambda: eventually(lambda: is_reading(server)), body)
         seconds_until_idle(server, 0.1)
         (left,) = server.http.get("/kvarn/requests").json()["requests"]
         again = server.complete(prompt, n_predict=4, cache_prompt=True)
@@ -112,7 +113,8 @@ def test_a_prompt_that_is_given_up_stays_counted(start_server):
     prompt = [1000 + n for n in range(400)]
     seen = []
     with start_server("-c", "512", "-np", "1", "-b", "512", "-ub", "1") as server:
-        client = threading.Thread(target=server.hang_up_after, args=(0.2, {"prompt": prompt, "n_predict": 4}))
+        seen_at_work = (lambda: eventually(lambda: is_reading(server)), {"prompt": prompt, "n_predict": 4})
+        client = threading.Thread(target=server.hang_up_after, args=seen_at_work)
         client.start()
         while client.is_alive() or server.live()["requests"]["processing"] > 0:
             seen.append(server.live()["tokens"])
