@@ -21,6 +21,7 @@ struct kvarn_fa_cached {
 struct kvarn_fa_queries {
     enum kind_t {
         PACKED,  // int8, one scale and one correction per 32 values (AVX-512 VNNI)
+        PAIRED,  // int8, two groups of 32 values to two registers (AVX2), few rows only
         DOTTED,  // each row in the key type's vec_dot_type
         PLAIN,   // f32
     };
