@@ -22,9 +22,7 @@ kvarn_fa_queries::kind_t kvarn_fa_query_kind(ggml_type key_type, int n_rows, int
     if (kvarn_fa_can_pack(key_type, dk)) {
         return kvarn_fa_queries::PACKED;
     }
-    // Below this many rows, unpacking and transposing a key costs more than it saves.
-    constexpr int few_rows = 8;
-    if (n_rows >= few_rows) {
+    if (n_rows >= KVARN_FA_FEW_ROWS) {
         return kvarn_fa_queries::PLAIN;
     }
     if (kvarn_fa_can_pair(key_type, dk)) {
@@ -92,6 +90,10 @@ void kvarn_fa_scores(const kvarn_fa_queries & queries, const kvarn_fa_cached & k
 }
 
 void kvarn_fa_add_values(int n_rows, const float * weights, const kvarn_fa_cached & values, int64_t dv, int64_t ld, float * unpacked, float * out) {
+    if (kvarn_fa_can_pair_values(values.type, n_rows, dv)) {
+        kvarn_fa_add_paired_values(n_rows, weights, values, dv, ld, out);
+        return;
+    }
     // A step of values stays in the first-level cache between unpacking and use.
     const int step = ld <= 128 ? KVARN_FA_KEYS : KVARN_FA_KEYS/4;
     for (int first = 0; first < values.n; first += step) {
