@@ -1,5 +1,6 @@
-// Flash attention: our tiled kernels against upstream's one-row-at-a-time reference, over odd shapes.
-// Prints one line per failed case and a summary; exit code 1 when any case failed. An argument N runs every N-th case only.
+// Flash attention: our tiled kernels against upstream's one-row-at-a-time reference, over few query rows and over odd shapes.
+// Prints one line per failed case and a summary; exit code 1 when any case failed. With an argument N, of those only every N-th;
+// the number of rows from which kernels are chosen is run through in full.
 
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
@@ -147,16 +148,40 @@ bool check(ggml_backend_t backend, const shape & s) {
     return is_good;
 }
 
+const std::pair<ggml_type, ggml_type> types[] = {
+    { GGML_TYPE_Q8_0, GGML_TYPE_Q8_0 }, { GGML_TYPE_Q4_0, GGML_TYPE_Q4_0 }, { GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 },
+    { GGML_TYPE_Q5_1, GGML_TYPE_IQ4_NL }, { GGML_TYPE_F16, GGML_TYPE_Q8_0 }, { GGML_TYPE_Q4_0, GGML_TYPE_F16 },
+    { GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_0 },
+    { GGML_TYPE_KVARN_TBQ4_0, GGML_TYPE_KVARN_TBQ4_0 }, { GGML_TYPE_KVARN_PLANAR3_0, GGML_TYPE_KVARN_PLANAR3_0 },
+    { GGML_TYPE_KVARN_TBQ4_0_64, GGML_TYPE_KVARN_PLANAR3_0_64 }, { GGML_TYPE_KVARN_PLANAR3_0_64, GGML_TYPE_Q8_0 },
+    { GGML_TYPE_KVARN_TCQ4_0, GGML_TYPE_KVARN_TCQ4_0 }, { GGML_TYPE_KVARN_TCQ3_0, GGML_TYPE_KVARN_TCQ3_0 },
+    { GGML_TYPE_KVARN_TCQ4_0_64, GGML_TYPE_KVARN_TCQ3_0_64 }, { GGML_TYPE_KVARN_TCQ3_0_64, GGML_TYPE_KVARN_TCQ4_0_64 },
+    { GGML_TYPE_KVARN_PLANAR3_0_64, GGML_TYPE_KVARN_TBQ4_0_64 },
+};
+
+bool has_blocks(const shape & s) {
+    return s.dk % ggml_blck_size(s.type_k) == 0 && s.dv % ggml_blck_size(s.type_v) == 0;
+}
+
+// Every number of rows that one decode step may have before rows are many, and numbers of keys that four does not divide.
+std::vector<shape> few_rows() {
+    std::vector<shape> list;
+    int n = 0;
+    for (const auto & [type_k, type_v] : types) {
+        for (int64_t d : { 64, 128, 192, 256 }) {
+            for (int64_t rows = 1; rows <= 8; rows++, n++) {
+                const int64_t n_kv = n % 3 == 0 ? 61 + rows : 129 + 2*rows;
+                const shape s = { type_k, type_v, d, d, 1 + n % 2, rows, 1, n_kv, 1, masking::NONE, 0.0f, 0.0f, false, 1 + n % 2 };
+                if (has_blocks(s)) {
+                    list.push_back(s);
+                }
+            }
+        }
+    }
+    return list;
+}
+
 std::vector<shape> shapes() {
-    const std::pair<ggml_type, ggml_type> types[] = {
-        { GGML_TYPE_Q8_0, GGML_TYPE_Q8_0 }, { GGML_TYPE_Q4_0, GGML_TYPE_Q4_0 }, { GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 },
-        { GGML_TYPE_Q5_1, GGML_TYPE_IQ4_NL }, { GGML_TYPE_F16, GGML_TYPE_Q8_0 }, { GGML_TYPE_Q4_0, GGML_TYPE_F16 },
-        { GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_0 },
-        { GGML_TYPE_KVARN_TBQ4_0, GGML_TYPE_KVARN_TBQ4_0 }, { GGML_TYPE_KVARN_PLANAR3_0, GGML_TYPE_KVARN_PLANAR3_0 },
-        { GGML_TYPE_KVARN_TBQ4_0_64, GGML_TYPE_KVARN_PLANAR3_0_64 }, { GGML_TYPE_KVARN_PLANAR3_0_64, GGML_TYPE_Q8_0 },
-        { GGML_TYPE_KVARN_TCQ4_0, GGML_TYPE_KVARN_TCQ4_0 }, { GGML_TYPE_KVARN_TCQ3_0, GGML_TYPE_KVARN_TCQ3_0 },
-        { GGML_TYPE_KVARN_TCQ4_0_64, GGML_TYPE_KVARN_TCQ3_0_64 }, { GGML_TYPE_KVARN_TCQ3_0_64, GGML_TYPE_KVARN_TCQ4_0_64 },
-    };
     std::vector<shape> list;
     int n = 0;
     for (const auto & [type_k, type_v] : types) {
@@ -184,13 +209,16 @@ std::vector<shape> shapes() {
 int main(int argc, char ** argv) {
     const int every = argc > 1 ? std::max(1, atoi(argv[1])) : 1;
     ggml_backend_t backend = ggml_backend_cpu_init();
-    const std::vector<shape> list = shapes();
-    int n_run = 0, n_failed = 0;
-    for (size_t i = 0; i < list.size(); i += every) {
-        n_run++;
-        n_failed += !check(backend, list[i]);
+    std::vector<shape> list = few_rows();
+    const std::vector<shape> odd = shapes();
+    for (size_t i = 0; i < odd.size(); i += every) {
+        list.push_back(odd[i]);
+    }
+    int n_failed = 0;
+    for (const shape & s : list) {
+        n_failed += !check(backend, s);
     }
     ggml_backend_free(backend);
-    printf("%d of %d cases failed\n", n_failed, n_run);
+    printf("%d of %d cases failed\n", n_failed, (int) list.size());
     return n_failed == 0 ? 0 : 1;
 }

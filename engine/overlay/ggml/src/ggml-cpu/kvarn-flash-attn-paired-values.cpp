@@ -4,6 +4,7 @@
 #include "ggml-impl.h"
 #include "simd-mappings.h"
 
+#include <algorithm>
 #include <cstring>
 
 // Without AVX2 there are no pairs; with AVX-512 unpacking to f32 has the registers it needs.
@@ -51,9 +52,9 @@ __m256 byte_of(__m256i x) {
     return _mm256_cvtepi32_ps(j == 0 ? top : _mm256_and_si256(top, _mm256_set1_epi32((int32_t) 0xFF000000)));
 }
 
-// sums[m][j] = columns 4*i + j in lane i, for two bytes j or for all four: what 16 registers can hold.
+// sums[m][j] = columns 4*i + j in lane i, for two bytes j or all four: what fits the registers.
 template <int n_rows, int first, int count>
-void add_bytes(const column_pair & c, int half, __m256 (*sums)[4]) {
+void add_bytes(const column_pair & c, const float (*weights)[KEYS], int half, __m256 (*sums)[4]) {
     __m256 sum[n_rows][count];
     for (int m = 0; m < n_rows; m++) {
         for (int j = 0; j < count; j++) {
@@ -62,18 +63,16 @@ void add_bytes(const column_pair & c, int half, __m256 (*sums)[4]) {
     }
     for (int key = 0; key < c.n; key++) {
         const __m256i x = _mm256_load_si256((const __m256i *) c.levels[key][half]);
-        __m256 v[count];
-        v[0] = byte_of<first>(x);
-        v[1] = byte_of<first + 1>(x);
-        if constexpr (count == 4) {
-            v[2] = byte_of<first + 2>(x);
-            v[3] = byte_of<first + 3>(x);
-        }
-        for (int m = 0; m < n_rows; m++) {
-            const __m256 w = _mm256_broadcast_ss(&c.weights[m][key]);
-            for (int j = 0; j < count; j++) {
-                sum[m][j] = _mm256_fmadd_ps(w, v[j], sum[m][j]);
+        const auto add = [&](int j, __m256 v) {
+            for (int m = 0; m < n_rows; m++) {
+                sum[m][j] = _mm256_fmadd_ps(_mm256_broadcast_ss(&weights[m][key]), v, sum[m][j]);
             }
+        };
+        add(0, byte_of<first>(x));
+        add(1, byte_of<first + 1>(x));
+        if constexpr (count == 4) {
+            add(2, byte_of<first + 2>(x));
+            add(3, byte_of<first + 3>(x));
         }
     }
     for (int m = 0; m < n_rows; m++) {
@@ -103,14 +102,14 @@ void add_in_order(const __m256 * sums, float * out) {
 }
 
 template <int n_rows>
-void add_rows(const column_pair & c, float * out, int64_t ld) {
+void add_rows(const column_pair & c, const float (*weights)[KEYS], float * out, int64_t ld) {
     for (int half = 0; half < 2; half++) {
         __m256 sums[n_rows][4];
-        if constexpr (n_rows <= 3) {
-            add_bytes<n_rows, 0, 4>(c, half, sums);
+        if constexpr (n_rows <= 2) {
+            add_bytes<n_rows, 0, 4>(c, weights, half, sums);
         } else {
-            add_bytes<n_rows, 0, 2>(c, half, sums);
-            add_bytes<n_rows, 2, 2>(c, half, sums);
+            add_bytes<n_rows, 0, 2>(c, weights, half, sums);
+            add_bytes<n_rows, 2, 2>(c, weights, half, sums);
         }
         for (int m = 0; m < n_rows; m++) {
             add_in_order(sums[m], out + m*ld + half*16);
@@ -121,16 +120,16 @@ void add_rows(const column_pair & c, float * out, int64_t ld) {
 template <class codec>
 void add_values(int n_rows, const float * weights, const kvarn_fa_cached & values, int64_t dv, int64_t ld, float * out) {
     column_pair c;
-    for (int g = 0; g < dv/GROUP; g += 2, out += 2*GROUP) {
+    for (int g = 0; g < dv/GROUP; g += 2) {
         c.take<codec>(n_rows, weights, values, g);
-        switch (n_rows) {
-            case 1: add_rows<1>(c, out, ld); break;
-            case 2: add_rows<2>(c, out, ld); break;
-            case 3: add_rows<3>(c, out, ld); break;
-            case 4: add_rows<4>(c, out, ld); break;
-            case 5: add_rows<5>(c, out, ld); break;
-            case 6: add_rows<6>(c, out, ld); break;
-            case 7: add_rows<7>(c, out, ld); break;
+        for (int row = 0; row < n_rows; row += 4) {
+            float * to = out + row*ld + g*GROUP;
+            switch (std::min(4, n_rows - row)) {
+                case 4: add_rows<4>(c, c.weights + row, to, ld); break;
+                case 3: add_rows<3>(c, c.weights + row, to, ld); break;
+                case 2: add_rows<2>(c, c.weights + row, to, ld); break;
+                case 1: add_rows<1>(c, c.weights + row, to, ld); break;
+            }
         }
     }
 }
