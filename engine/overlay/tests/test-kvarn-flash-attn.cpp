@@ -134,14 +134,22 @@ double relative_error(const std::vector<float> & ours, const std::vector<float> 
     return power == 0.0 ? error : error/power;
 }
 
-bool check(ggml_backend_t backend, const shape & s) {
+// The bound of test-backend-ops, for it allows other roundings than the reference's.
+constexpr double LOOSE = 5e-4;
+
+// Few rows round their queries as the reference does: what is left is the order of the sums, of f16 where the values are f16.
+double bound_of_few(const shape & s) {
+    return s.n_queries*s.group >= 8 ? LOOSE : s.type_v == GGML_TYPE_F16 ? 1e-5 : 1e-9;
+}
+
+bool check(ggml_backend_t backend, const shape & s, double bound) {
     const problem p(s);
     const std::vector<float> reference = p.run(backend, 1, true);
     const std::vector<float> ours      = p.run(backend, s.n_threads, false);
     const std::vector<float> again     = p.run(backend, s.n_threads, false);
     const double error   = relative_error(ours, reference);
     const bool   is_same = memcmp(ours.data(), again.data(), ours.size()*sizeof(float)) == 0;
-    const bool   is_good = error < 5e-4 && is_same;  // the bound of test-backend-ops; NaN fails it
+    const bool   is_good = error < bound && is_same;  // NaN fails it
     if (!is_good) {
         printf("FAIL %s: relative squared error %g%s\n", s.text().c_str(), error, is_same ? "" : ", two runs differ");
     }
@@ -209,16 +217,17 @@ std::vector<shape> shapes() {
 int main(int argc, char ** argv) {
     const int every = argc > 1 ? std::max(1, atoi(argv[1])) : 1;
     ggml_backend_t backend = ggml_backend_cpu_init();
-    std::vector<shape> list = few_rows();
-    const std::vector<shape> odd = shapes();
-    for (size_t i = 0; i < odd.size(); i += every) {
-        list.push_back(odd[i]);
+    int n_run = 0, n_failed = 0;
+    for (const shape & s : few_rows()) {
+        n_run++;
+        n_failed += !check(backend, s, bound_of_few(s));
     }
-    int n_failed = 0;
-    for (const shape & s : list) {
-        n_failed += !check(backend, s);
+    const std::vector<shape> list = shapes();
+    for (size_t i = 0; i < list.size(); i += every) {
+        n_run++;
+        n_failed += !check(backend, list[i], LOOSE);
     }
     ggml_backend_free(backend);
-    printf("%d of %d cases failed\n", n_failed, (int) list.size());
+    printf("%d of %d cases failed\n", n_failed, n_run);
     return n_failed == 0 ? 0 : 1;
 }
