@@ -27,9 +27,7 @@ static_assert(sizeof(query_pair) <= 2*GROUP*sizeof(float), "kvarn_fa_query_bytes
 static inline __m256i dot(const pair & x, const pair & magnitude, const query_pair & q) {
     const __m256i low  = _mm256_sign_epi8(_mm256_loadu_si256((const __m256i *) q.low),  x.low);
     const __m256i high = _mm256_sign_epi8(_mm256_loadu_si256((const __m256i *) q.high), x.high);
-#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
-    return _mm256_dpbusd_epi32(_mm256_dpbusd_epi32(_mm256_setzero_si256(), magnitude.low, low), magnitude.high, high);
-#elif defined(__AVXVNNI__)
+#if defined(__AVXVNNI__)
     return _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), magnitude.low, low), magnitude.high, high);
 #else
     const __m256i one = _mm256_set1_epi16(1);
@@ -84,7 +82,8 @@ static void meet_keys(const query_pair * q, int n_pairs, const kvarn_fa_cached &
     for (int first = 0; first < keys.n; first += 4) {
         const char * four[4];
         for (int k = 0; k < 4; k++) {
-            four[k] = keys.data + std::min(first + k, keys.n - 1)*keys.stride;  // past the end the last row stands in; nobody reads those scores
+            // past the end the last row stands in; nobody reads those scores
+            four[k] = keys.data + std::min(first + k, keys.n - 1)*keys.stride;
         }
         meet_four_keys<codec, n_rows>(q, n_pairs, four, scores + first);
     }
