@@ -2,6 +2,7 @@
 
 #include "kvarn-flash-attn-multiply.h"
 #include "kvarn-flash-attn-packed.h"
+#include "kvarn-flash-attn-paired.h"
 #include "kvarn-flash-attn-unpack.h"
 
 #include "ggml-cpu.h"
@@ -10,7 +11,7 @@
 #include <cstring>
 
 size_t kvarn_fa_query_bytes(int64_t dk) {
-    return KVARN_FA_ROWS*dk*sizeof(float);  // f32 is the largest of the three forms
+    return KVARN_FA_ROWS*dk*sizeof(float);  // f32 is the largest of the forms
 }
 
 size_t kvarn_fa_score_bytes(int64_t dk) {
@@ -21,16 +22,22 @@ kvarn_fa_queries::kind_t kvarn_fa_query_kind(ggml_type key_type, int n_rows, int
     if (kvarn_fa_can_pack(key_type, dk)) {
         return kvarn_fa_queries::PACKED;
     }
-    // Below this many rows, unpacking and transposing a key costs more than it saves.
-    constexpr int few_rows = 8;
-    const ggml_type_traits_cpu * traits = ggml_get_type_traits_cpu(key_type);
-    return n_rows < few_rows && traits->vec_dot ? kvarn_fa_queries::DOTTED : kvarn_fa_queries::PLAIN;
+    if (n_rows >= KVARN_FA_FEW_ROWS) {
+        return kvarn_fa_queries::PLAIN;
+    }
+    if (kvarn_fa_can_pair(key_type, dk)) {
+        return kvarn_fa_queries::PAIRED;
+    }
+    return ggml_get_type_traits_cpu(key_type)->vec_dot ? kvarn_fa_queries::DOTTED : kvarn_fa_queries::PLAIN;
 }
 
 void kvarn_fa_put_query(const kvarn_fa_queries & queries, ggml_type key_type, int row, const float * values) {
     switch (queries.kind) {
         case kvarn_fa_queries::PACKED:
             kvarn_fa_put_packed(queries, row, values);
+            break;
+        case kvarn_fa_queries::PAIRED:
+            kvarn_fa_put_paired(queries, row, values);
             break;
         case kvarn_fa_queries::DOTTED: {
             const ggml_type to = ggml_get_type_traits_cpu(key_type)->vec_dot_type;
@@ -76,12 +83,17 @@ static void plain_scores(const kvarn_fa_queries & queries, const kvarn_fa_cached
 void kvarn_fa_scores(const kvarn_fa_queries & queries, const kvarn_fa_cached & keys, float * scratch, float * scores) {
     switch (queries.kind) {
         case kvarn_fa_queries::PACKED: kvarn_fa_packed_scores(queries, keys, scores); break;
+        case kvarn_fa_queries::PAIRED: kvarn_fa_paired_scores(queries, keys, scores); break;
         case kvarn_fa_queries::DOTTED: dotted_scores(queries, keys, scores); break;
         case kvarn_fa_queries::PLAIN:  plain_scores(queries, keys, scratch, scores); break;
     }
 }
 
 void kvarn_fa_add_values(int n_rows, const float * weights, const kvarn_fa_cached & values, int64_t dv, int64_t ld, float * unpacked, float * out) {
+    if (kvarn_fa_can_pair_values(values.type, n_rows, dv)) {
+        kvarn_fa_add_paired_values(n_rows, weights, values, dv, ld, out);
+        return;
+    }
     // A step of values stays in the first-level cache between unpacking and use.
     const int step = ld <= 128 ? KVARN_FA_KEYS : KVARN_FA_KEYS/4;
     for (int first = 0; first < values.n; first += step) {

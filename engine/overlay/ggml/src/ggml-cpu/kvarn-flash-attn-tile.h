@@ -9,6 +9,9 @@
 constexpr int KVARN_FA_ROWS = 64;  // query rows of a tile: queries x heads of one group
 constexpr int KVARN_FA_KEYS = 64;  // cached rows of a tile
 
+// Below this many query rows, unpacking a cached row to f32 costs more than it saves.
+constexpr int KVARN_FA_FEW_ROWS = 8;
+
 // Cached rows of one KV head: n rows of the given type, stride bytes apart.
 struct kvarn_fa_cached {
     ggml_type    type;
@@ -21,6 +24,7 @@ struct kvarn_fa_cached {
 struct kvarn_fa_queries {
     enum kind_t {
         PACKED,  // int8, one scale and one correction per 32 values (AVX-512 VNNI)
+        PAIRED,  // int8, two groups of 32 values to two registers (AVX2), few rows only
         DOTTED,  // each row in the key type's vec_dot_type
         PLAIN,   // f32
     };

@@ -1,0 +1,21 @@
+// Paired queries: few query rows against keys that AVX2 decodes 64 values at a time, once for all rows. Four keys are met
+// together, so that their sums across lanes share instructions. For CPUs that cannot pack (kvarn-flash-attn-packed.h).
+
+#pragma once
+
+#include "kvarn-flash-attn-tile.h"
+
+// Can keys of this type meet queries in pairs of groups here? If not, the other two must not be called.
+bool kvarn_fa_can_pair(ggml_type key_type, int64_t dk);
+
+// Query row number row (dk floats) in paired form.
+void kvarn_fa_put_paired(const kvarn_fa_queries & queries, int row, const float * values);
+
+// As kvarn_fa_scores.
+void kvarn_fa_paired_scores(const kvarn_fa_queries & queries, const kvarn_fa_cached & keys, float * scores);
+
+// Likewise for values: their levels meet the weights without being scaled or unpacked to a row of f32.
+bool kvarn_fa_can_pair_values(ggml_type type, int n_rows, int64_t dv);
+
+// As kvarn_fa_add_values.
+void kvarn_fa_add_paired_values(int n_rows, const float * weights, const kvarn_fa_cached & values, int64_t dv, int64_t ld, float * out);
