@@ -6,6 +6,8 @@ Decode: the engine's own timing of one greedy answer, once in each state a round
 is state / nobody of one round, so that a drift of the machine cancels. States: nobody looks, a stream of 4 Hz, one of
 20 Hz, and polling /slots and /metrics 4 times a second as before there was a stream. `--against` names the programs of
 an engine without live state: both run, and the ratio ours / theirs with nobody looking is what publishing costs.
+Publishing: the share of an answer's time outside the three parts that its steps are made of (decode call, sampling,
+other). Publishing and the turn of the task queue are all that is left there, so it is the most that publishing costs.
 Waiting: a reader asks GET /live 20 times a second during a long prompt and while a slot is saved and restored.
 """
 
@@ -100,6 +102,16 @@ def decode_against(ours: ServedEngine, theirs: ServedEngine, rounds: int, tokens
     print(f"decode, with live state / without, nobody looks: {spread(ratios)}", flush=True)
 
 
+def outside_steps(engine: ServedEngine, tokens: int) -> float:
+    """Share of the time of one answer that is in no part of any step."""
+    totals = [f"{part}_ms_total" for part in ("decode", "sampling", "other")]
+    before = engine.http.get("/live").json()["steps"]
+    timings = engine.answer("Once upon a time", tokens)
+    after = engine.http.get("/live").json()["steps"]
+    inside_ms = sum(after[name] - before[name] for name in totals)
+    return 1 - inside_ms / (timings["prompt_ms"] + timings["predicted_ms"])
+
+
 def waits(engine: ServedEngine, busy: Callable[[], object]) -> list[float]:
     """Milliseconds of each GET /live at 20 Hz while the engine is kept busy."""
     took_ms: list[float] = []
@@ -147,6 +159,8 @@ def main() -> int:
             with served(chosen.against, model, *options) as theirs:
                 theirs.answer("Once upon a time", 16)
                 decode_against(ours, theirs, chosen.rounds, chosen.tokens)
+        shares = [outside_steps(ours, chosen.tokens) for _ in range(chosen.rounds)]
+        print(f"share of an answer outside its steps, publishing included: {spread(shares)}", flush=True)
         decode_with_readers(ours, chosen.rounds, chosen.tokens)
         print_waits("a long prompt", waits(ours, lambda: ours.answer(LONG_PROMPT, 1, cache_prompt=True)))
         print_waits("saving and restoring a slot", waits(ours, lambda: save_and_restore(ours)))
