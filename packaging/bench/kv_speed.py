@@ -1,11 +1,12 @@
 """Decode and prefill speed by cache type and depth: our engine against an unpatched build of the same sdist.
 
 usage: kv_speed.py STOCK_BIN_DIR [--model starter|gemma|FILE ...] [--types f16,q8_0,…] [--depths 0,4096]
-                                  [--rounds 5] [--threads 2]
+                                  [--rounds 5] [--repetitions 2] [--threads 2]
 
 A round runs `llama-bench` once for each type on both engines, the order reversed in every other round; a ratio is
-ours / stock of one round, so that a drift of the machine cancels. A type the stock engine lacks is held against stock
-f16 and q4_0. Prints a Markdown table of medians with quartiles, depth by depth. Run it on a machine at rest.
+ours / stock of one round, so that a drift of the machine cancels. A run fills the cache once and repeats its test. A
+type the stock engine lacks is held against stock f16 and q4_0, a trellis type also against our scalar type of its size.
+Prints a Markdown table of medians with quartiles, depth by depth. Run it on a machine at rest.
 """
 
 from __future__ import annotations
@@ -27,16 +28,20 @@ PROMPT_TOKENS, ANSWER_TOKENS = 256, 64
 Run = tuple[str, str]
 """Whose engine, `ours` or `stock`, and the cache type."""
 NEIGHBOURS = ("f16", "q4_0")
+SIBLINGS = {"tcq4_0": "tbq4_0", "tcq3_0": "planar3_0"}
+"""Types of the same size, ours both."""
 Speeds = dict[Run, dict[str, float]]
 STOCK_TYPES = {"f16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"}
 
 
-def speeds(program: Path, model: Path, kv: str, depth: int, threads: int) -> dict[str, float]:
+def speeds(program: Path, model: Path, kv: str, depth: int, arguments: argparse.Namespace) -> dict[str, float]:
     """Tokens per second of one run, `decode` and `prefill` at that filled depth."""
-    command = [str(program), "-m", str(model), "-ctk", kv, "-ctv", kv, "-d", str(depth), "-t", str(threads), "-fa", "1"]
-    command += ["-p", str(PROMPT_TOKENS), "-n", str(ANSWER_TOKENS), "-r", "1", "-o", "json"]
+    command = [str(program), "-m", str(model), "-ctk", kv, "-ctv", kv, "-d", str(depth), "-fa", "1", "-o", "json"]
+    command += ["-t", str(arguments.threads), "-r", str(arguments.repetitions)]
+    command += ["-p", str(PROMPT_TOKENS), "-n", str(ANSWER_TOKENS)]
     done = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return {"decode" if row["n_gen"] else "prefill": row["avg_ts"] for row in json.loads(done.stdout)}
+    rows = json.loads(done.stdout)
+    return {"decode" if row["n_gen"] else "prefill": statistics.median(row["samples_ts"]) for row in rows}
 
 
 def measure(
@@ -47,19 +52,32 @@ def measure(
     for number in range(arguments.rounds):
         found: Speeds = {}
         for whose, kv in runs if number % 2 else reversed(runs):
-            found[whose, kv] = speeds(programs[whose], model, kv, depth, arguments.threads)
+            found[whose, kv] = speeds(programs[whose], model, kv, depth, arguments)
         rounds.append(found)
     return rounds
 
 
+def references(kv: str, runs: Speeds) -> dict[str, Run]:
+    """What a type is held against, by the name it has in the table."""
+    if kv in STOCK_TYPES:
+        return {"": ("stock", kv)}
+    found: dict[str, Run] = {f" {other}": ("stock", other) for other in NEIGHBOURS if ("stock", other) in runs}
+    sibling = SIBLINGS.get(kv, "")
+    return found | ({f" our {sibling}": ("ours", sibling)} if ("ours", sibling) in runs else {})
+
+
 def row(kv: str, depth: int, rounds: list[Speeds]) -> str:
-    """One line of the table: our speed and its ratios to the stock engine's in the same round."""
-    against = [kv] if kv in STOCK_TYPES else [other for other in NEIGHBOURS if ("stock", other) in rounds[0]]
+    """One line of the table: our speed and its ratios to others in the same round."""
+    against = references(kv, rounds[0])
     columns = [kv, str(depth)]
     for what in ("decode", "prefill"):
         columns.append(f"{statistics.median(found['ours', kv][what] for found in rounds):.1f}")
-        ratios = {o: spread([f["ours", kv][what] / f["stock", o][what] for f in rounds]) for o in against}
-        columns.append(", ".join(text if other == kv else f"{text} {other}" for other, text in ratios.items()))
+        columns.append(
+            ", ".join(
+                spread([found["ours", kv][what] / found[other][what] for found in rounds]) + name
+                for name, other in against.items()
+            )
+        )
     return f"| {' | '.join(columns)} |"
 
 
@@ -95,8 +113,9 @@ def main() -> None:
     parser.add_argument("stock", type=Path)
     parser.add_argument("--model", action="append", help="`starter`, `gemma` or a file; both models when not given")
     parser.add_argument("--types", default="f16,q8_0,q4_0,tbq4_0,tcq4_0,planar3_0,tcq3_0")
-    parser.add_argument("--depths", default="0,4096")
+    parser.add_argument("--depths", default="0,2048,4096,8192")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repetitions", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     programs = {"ours": package_folder("llama_cpp") / "bin" / "llama-bench", "stock": arguments.stock / "llama-bench"}
