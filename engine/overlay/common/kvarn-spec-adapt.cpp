@@ -10,15 +10,17 @@
 static constexpr int START_COPIER = 8;
 static constexpr int START_MODEL  = 3;
 
-// Their buffers are made after the memory has been fitted, so there are few. Longer drafts share the context's own graph:
-// their steps take long enough for building one.
-static constexpr size_t N_LENGTHS = 9;
+// Their buffers are made after the memory has been fitted, so they are few and small. Longer drafts share the context's own
+// graph: their steps take long enough for building one.
+static constexpr int LONGEST_WITH_GRAPH = 16;
 
 // a draft of d tokens is verified together with the token before it
 static void keep_graphs(const std::vector<llama_context *> & ctxs, const std::vector<int> & depths) {
     std::vector<int32_t> lengths;
-    for (size_t i = 0; i < std::min(depths.size(), N_LENGTHS); ++i) {
-        lengths.push_back(depths[i] + 1);
+    for (const int depth : depths) {
+        if (depth <= LONGEST_WITH_GRAPH) {
+            lengths.push_back(depth + 1);
+        }
     }
     for (auto * ctx : ctxs) {
         if (ctx) {
@@ -40,9 +42,10 @@ void kvarn_spec_adapt::init(const std::string & kind, bool adaptive, int n_max, 
     if (n_max <= 0) {
         return;
     }
-    const bool has_model = kind.find("draft-") != std::string::npos;
+    const bool has_model  = kind.find("draft-") != std::string::npos;
+    const bool has_copier = kind.find("ngram-") != std::string::npos; // hands on drafts of any length
     for (int i = 0; i < n_seq; ++i) {
-        slots.push_back({ kvarn_spec_depth(n_max, has_model ? START_MODEL : START_COPIER, has_model ? n_min : 1) });
+        slots.push_back({ kvarn_spec_depth(n_max, has_model ? START_MODEL : START_COPIER, has_model && !has_copier ? n_min : 1) });
     }
     if (this->adaptive) {
         keep_graphs(ctxs, slots[0].depth.levels());

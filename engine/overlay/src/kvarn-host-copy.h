@@ -35,7 +35,7 @@ public:
     uint8_t * data()       { return bytes.get(); }
 
     // hold another state of this size in the same memory. False when it is too small or counted; then nothing has changed.
-    // For the sole owner; waits for bytes on their way
+    // For the sole owner: nothing is on its way then, but the wait orders what arrived before
     bool reuse(size_t size);
 
     // the bytes, once all of them have arrived; blocks until then

@@ -5,6 +5,7 @@
 #include "server-task.h"
 
 #include <cstdint>
+#include <exception>
 #include <vector>
 
 struct common_speculative;
@@ -47,6 +48,11 @@ bool kvarn_checkpoints_admit(Slots & slots, server_prompt_cache * cache, Slot & 
         const bool busy = other.is_processing() && other.task;
         holders.push_back({ &other.prompt, busy ? other.task->n_tokens() : other.prompt.n_tokens(), busy ? INT64_MAX : other.t_last_used });
     }
-    return kvarn_checkpoints_make_room(std::move(holders), slot.prompt, n_tokens,
-            kvarn_checkpoint_bytes(slot.ctx_tgt, slot.ctx_dft, slot.spec, slot.id, with_draft));
+    size_t bytes = 0;
+    try {
+        bytes = kvarn_checkpoint_bytes(slot.ctx_tgt, slot.ctx_dft, slot.spec, slot.id, with_draft);
+    } catch (const std::exception &) {
+        return false; // what cannot be measured cannot be kept either
+    }
+    return kvarn_checkpoints_make_room(std::move(holders), slot.prompt, n_tokens, bytes);
 }

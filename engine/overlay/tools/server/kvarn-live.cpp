@@ -77,7 +77,8 @@ static void on_ubatch(void *, const llama_context * ctx, uint32_t n_tokens, cons
         slot.n_processed++;
         slot.t_prefill_us = t_now - slot.t_start_us;
         stage.engine.n_prompt++;
-        stage.engine.t_prompt_us = stage.t_prompt_known_us + t_now - stage.t_prompt_from_us;
+        // a decode that failed may have been told more than it was credited with
+        stage.engine.t_prompt_us = std::max(stage.engine.t_prompt_us, stage.t_prompt_known_us + t_now - stage.t_prompt_from_us);
     }
     kvarn_live_publish();
 }

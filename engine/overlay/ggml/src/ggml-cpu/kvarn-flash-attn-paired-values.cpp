@@ -26,6 +26,7 @@ struct column_pair {
 
     template <class codec>
     void take(int n_rows, const float * from, const kvarn_fa_cached & values, int g) {
+        static_assert(codec::has_pairs, "one scale for both groups");
         float scale[KEYS];
         n = values.n;
         for (int key = 0; key < n; key++) {

@@ -23,7 +23,7 @@ struct query_pair {
 
 static_assert(sizeof(query_pair) <= 2*GROUP*sizeof(float), "kvarn_fa_query_bytes");
 
-// 8 partial sums, four of each group. No query value is -128, so moving a level's sign to it is exact.
+// 8 partial sums, four of each group. A query value is -128 only where its scale is 0, so moving a level's sign to it is exact.
 static inline __m256i dot(const pair & x, const pair & magnitude, const query_pair & q) {
     const __m256i low  = _mm256_sign_epi8(_mm256_loadu_si256((const __m256i *) q.low),  x.low);
     const __m256i high = _mm256_sign_epi8(_mm256_loadu_si256((const __m256i *) q.high), x.high);
