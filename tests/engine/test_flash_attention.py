@@ -20,31 +20,35 @@ def test_the_kernels_agree_with_the_reference_over_odd_shapes(engine_dir, engine
     assert "\n0 of " in "\n" + run.stdout
 
 
-def batch_difference(start_server, kv_type: str) -> tuple[int, float]:
-    """Likeliest tokens in common, and their largest difference in log probability, of one batch and single tokens."""
+def probabilities(start_server, kv_type: str, batch: str) -> dict[int, float]:
+    """Log probabilities of the 200 likeliest tokens after a prompt that was read so many tokens at a time."""
     prompt = [1000 + 7 * n for n in range(150)]
     options = ("-c", "512", "-np", "1", "-fa", "on", "-ctk", kv_type, "-ctv", kv_type)
-    found = []
-    for batch in ("256", "1"):
-        with start_server(*options, "-b", "256", "-ub", batch) as server:
-            answer = server.complete(prompt, n_predict=1, n_probs=20)
-            found.append({p["id"]: p["logprob"] for p in answer["completion_probabilities"][0]["top_logprobs"]})
-    whole, single = found
-    shared = whole.keys() & single.keys()
-    return len(shared), max(abs(whole[token] - single[token]) for token in shared)
+    with start_server(*options, "-b", "256", "-ub", batch) as server:
+        answer = server.complete(prompt, n_predict=1, n_probs=200)
+    return {p["id"]: p["logprob"] for p in answer["completion_probabilities"][0]["top_logprobs"]}
+
+
+def distance(base: dict[int, float], other: dict[int, float]) -> float:
+    """Mean difference in log probability of the twenty tokens that are likeliest in `base`."""
+    likeliest = sorted(base, key=lambda token: -base[token])[:20]
+    assert all(token in other for token in likeliest)
+    return sum(abs(base[token] - other[token]) for token in likeliest) / len(likeliest)
 
 
 @pytest.fixture(scope="module")
-def weights_difference(start_server) -> float:
-    """What the products with the weights differ by, under upstream's attention over f16: 0.22 on AVX2."""
-    return batch_difference(start_server, "f16")[1]
+def f16(start_server) -> dict[str, dict[int, float]]:
+    """Upstream's attention over f16, by batch. The two differ, for the products with the weights do (0.09 on AVX2)."""
+    return {batch: probabilities(start_server, "f16", batch) for batch in ("256", "1")}
 
 
-@pytest.mark.parametrize("kv_type", ["q8_0", "q4_0", "tcq4_0"])
-def test_a_prompt_read_in_one_batch_or_token_by_token_gives_the_same_probabilities(
-    start_server, weights_difference, kv_type
-):
-    """One batch takes the tiled path, single tokens the path split over cached rows; both must see the same cache."""
-    shared, difference = batch_difference(start_server, kv_type)
-    assert shared >= 12
-    assert difference < 0.2 + 3 * weights_difference
+@pytest.mark.parametrize("kv_type", ["q8_0", "q4_0", "tbq4_0", "tcq4_0"])
+def test_a_prompt_read_in_one_batch_or_token_by_token_is_as_near_to_f16(start_server, f16, kv_type):
+    """One batch takes the tiled path, single tokens the path split over cached rows; both must see the same cache.
+
+    Not compared with each other: a rounding can lead a trellis along another path, as far from the values as the first.
+    """
+    whole, single = (distance(f16[batch], probabilities(start_server, kv_type, batch)) for batch in ("256", "1"))
+    weights = distance(f16["256"], f16["1"])
+    assert single < 2 * whole + weights
+    assert whole < 2 * single + weights
