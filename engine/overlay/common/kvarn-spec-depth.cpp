@@ -1,6 +1,7 @@
 #include "kvarn-spec-depth.h"
 
 #include <algorithm>
+#include <cmath>
 
 static constexpr double FORGET      = 0.97;  // a step; half is forgotten after 23
 static constexpr double FORGET_TEXT = 0.25;  // a new request
@@ -29,6 +30,7 @@ kvarn_spec_depth::kvarn_spec_depth(int n_max, int n_start, int n_min) {
     tried.assign(depths.back(), 0.0);
     right.assign(depths.back(), 0.0);
     time.resize(depths.size());
+    known_ms.assign(depths.size(), 0.0);
 
     // what is believed before the first draft; forgotten like anything else
     tried[0] = 2.0;
@@ -66,15 +68,15 @@ double kvarn_spec_depth::acceptance(int position) const {
 }
 
 double kvarn_spec_depth::cost(int level) const {
-    if (time[level].n > 0) {
-        return time[level].median();
+    if (known_ms[level] > 0.0) {
+        return known_ms[level];
     }
 
     int below = -1;
     int above = -1;
     int last  = -1; // the one measured below `below`
-    for (int i = 0; i < (int) time.size(); ++i) {
-        if (time[i].n == 0) {
+    for (int i = 0; i < (int) known_ms.size(); ++i) {
+        if (known_ms[i] == 0.0) {
             continue;
         }
         if (i < level) {
@@ -87,21 +89,21 @@ double kvarn_spec_depth::cost(int level) const {
 
     const int d = depths[level];
     if (below >= 0 && above >= 0) {
-        const double a = time[below].median();
-        const double b = time[above].median();
+        const double a = known_ms[below];
+        const double b = known_ms[above];
         return a + (b - a)*(d - depths[below])/(depths[above] - depths[below]);
     }
 
     const auto guess = [](int depth) { return 1.0 + COST_TOKEN*depth; };
     if (last >= 0) {
-        const double a     = time[last ].median();
-        const double b     = time[below].median();
+        const double a     = known_ms[last];
+        const double b     = known_ms[below];
         const double slope = std::max((b - a)/(depths[below] - depths[last]), 0.01*b);
         return b + slope*(d - depths[below]);
     }
 
     const int known = below >= 0 ? below : above;
-    return known < 0 ? guess(d) : time[known].median()*guess(d)/guess(depths[known]);
+    return known < 0 ? guess(d) : known_ms[known]*guess(d)/guess(depths[known]);
 }
 
 double kvarn_spec_depth::rate(int level) const {
@@ -164,6 +166,16 @@ void kvarn_spec_depth::add_time(int level, double ms) {
         for (int k = 0; i != level && k < time[i].n; ++k) {
             time[i].ms[k] *= drift;
         }
+    }
+}
+
+// A longer draft is never the cheaper step: where it seems so, the machine paused while the shorter one was timed.
+void kvarn_spec_depth::know_times() {
+    double least = INFINITY;
+    for (int i = (int) time.size() - 1; i >= 0; --i) {
+        const double ms = time[i].n > 0 ? time[i].median() : INFINITY;
+        known_ms[i] = ms < INFINITY && ms <= least ? ms : 0.0;
+        least       = std::min(least, ms);
     }
 }
 
@@ -248,6 +260,7 @@ void kvarn_spec_depth::step(int n_drafted, int n_accepted, double ms) {
     count(n_drafted, n_accepted);
     if (ms > 0.0) {
         add_time(level_of(n_drafted), ms);
+        know_times();
     }
     choose(n_drafted, n_accepted);
 }

@@ -62,6 +62,7 @@ private:
 
     void count(int n_drafted, int n_accepted);
     void add_time(int level, double ms);
+    void know_times();
     void choose(int n_drafted, int n_accepted);
     void start_probe();
     void settle(bool after_trial);
@@ -72,6 +73,7 @@ private:
     std::vector<double> tried;  // by position
     std::vector<double> right;
     std::vector<times>  time;   // by level
+    std::vector<double> known_ms; // by level: the median, 0 where there is none to be believed
 
     double available = 1.0; // share of the steps wanting a draft that got one
     int    n_steps   = 0;

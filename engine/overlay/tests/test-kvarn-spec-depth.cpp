@@ -15,6 +15,7 @@ struct world {
     std::function<double(int depth)>              cost; // ms
     double available = 1.0;                             // share of steps with anything to draft
     int    n_min     = 1;                               // the drafter throws a shorter draft away
+    int    n_paused  = 0;                               // so many steps at first seem ten times as long
 };
 
 struct outcome {
@@ -67,7 +68,7 @@ static outcome run(const world & w, int n_max, int n_steps, int n_tail, int seed
 
         // one step in fifty is disturbed
         const double ms   = w.cost(n_drafted);
-        const double seen = ms*std::max(0.5, noise(rng))*(unit(rng) < 0.02 ? 3.0 : 1.0);
+        const double seen = ms*std::max(0.5, noise(rng))*(unit(rng) < 0.02 ? 3.0 : 1.0)*(step < w.n_paused ? 10.0 : 1.0);
         policy.step(n_drafted, n_accepted, seen);
 
         if (step >= n_steps - n_tail) {
@@ -132,6 +133,9 @@ int main() {
     judge("a loop, long drafts",                   { curve({ 0.995 }), linear(0.10) }, 64, 1200, 400, 0.30, 0.93);
     judge("a loop, drafts now and then",           { curve({ 0.98 }), linear(0.10), 0.3 }, 16, 1500, 500, 0.40, 0.94);
     judge("rare and wrong drafts",                 { none, linear(0.30), 0.1 },   48, 3000, 1500, 0.95, 0.99);
+
+    judge("nothing is ever right, pauses at first", { none, linear(0.15), 1.0, 1, 3 }, 4, 200, 100, 0.90, 0.95);
+    judge("good text, pauses at first",            { good, linear(0.15), 1.0, 1, 3 }, 4, 600, 300, 0.80, 0.95);
 
     const auto dip = [&](int step, int position) { return step >= 500 && step < 1000 ? 0.0 : good(step, position); };
     judge("in the dip",                            { dip, linear(0.15) },         4, 1000, 250, 0.97, 0.97);
