@@ -16,7 +16,7 @@ Switches are environment variables, or the same as flags (`FAKE_EXIT=3` is `--fa
   FAKE_TALKS_UNTIL=path    an answer goes on until that file exists
   FAKE_LIVE=1              offer /live and its stream; `cut` breaks it off after three events, `full` has no place free,
                            `odd` sends what cannot be read, `endless` one event without an end, `end` ends it in order
-                           after three events
+                           after three events; `drip` an event in single bytes, `pings` nothing but comments
 """
 
 from __future__ import annotations
@@ -272,7 +272,10 @@ class Handler(BaseHTTPRequestHandler):
         self.begin_stream()
         number = 0
         if how == "endless":
-            self.endless_event()
+            self.endless_event("data: " + "x" * 60_000)
+            return
+        if how in ("drip", "pings"):
+            self.endless_event("x" if how == "drip" else ": ping\n\n", 0.02)
             return
         while how not in ("cut", "end") or number < 3:
             text = "{" if how == "odd" else json.dumps(live_object(SLOTS, COUNT))
@@ -287,10 +290,11 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
         self.close_connection = True
 
-    def endless_event(self) -> None:
+    def endless_event(self, piece: str, every_s: float = 0.0) -> None:
         try:
             while True:
-                self.chunk("data: " + "x" * 60_000)
+                self.chunk(piece)
+                time.sleep(every_s)
         except OSError:
             self.close_connection = True
 

@@ -23,6 +23,8 @@ from kvarn.services.live.polling_feed import NO_CUDA_COUNTS, NO_LIVE_STATE, root
 STREAM = "/live/stream"
 TIMEOUT = httpx.Timeout(2.5, connect=1.0)
 """An event is due every second at least, whatever the engine is at; silence is a gap."""
+MOST_EVENT_S = 5.0
+"""So is an event that is not whole by then, however much comes."""
 STREAMS_TAKEN = "other programs have taken all live streams of this engine"
 UNREADABLE_STATE = "this engine's live state cannot be read"
 NO_SPECULATION = "no speculation is running"
@@ -109,7 +111,7 @@ class PushedFeed:
         response = stream.__enter__()
         self._stream = stream
         if response.status_code == httpx.codes.OK:
-            self._events = bounded_events(response)
+            self._events = bounded_events(response, MOST_EVENT_S)
             return None
         return self._refusal(response.status_code)
 
