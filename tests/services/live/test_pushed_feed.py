@@ -17,7 +17,7 @@ from kvarn.services.live import pushed_feed, telemetry_link
 from kvarn.services.live.bounded_events import bounded_events
 from kvarn.services.live.engine_feed import FeedTrouble, TroubleKind
 from kvarn.services.live.offered_feed import OfferedFeed
-from kvarn.services.live.pushed_feed import STREAMS_TAKEN, UNREADABLE_STATE, EngineTime, PushedFeed
+from kvarn.services.live.pushed_feed import MOST_UNREADABLE, STREAMS_TAKEN, UNREADABLE_STATE, EngineTime, PushedFeed
 from live_rig import Rig
 from patience import HANG_S
 
@@ -106,13 +106,26 @@ def test_when_every_stream_is_taken_the_engine_is_polled(fake_engine, open_feed)
     assert feed.absent[q.KV_CELLS_USED] == STREAMS_TAKEN
 
 
-@pytest.mark.parametrize("how", ["odd", "endless"])
-def test_a_live_state_that_cannot_be_read_leaves_polling(fake_engine, open_feed, how):
+@pytest.mark.parametrize(("how", "tries"), [("odd", MOST_UNREADABLE), ("endless", 1)])
+def test_a_live_state_that_cannot_be_read_leaves_polling(fake_engine, open_feed, how, tries):
     feed = open_feed(fake_engine("--metrics", live=how), OfferedFeed)
+    assert all(isinstance(feed.next_frame(), FeedTrouble) for _ in range(tries - 1))
     assert not isinstance(feed.next_frame(), FeedTrouble)
     assert not feed.is_pushed
     assert feed.absent[q.KV_CELLS_USED].startswith(UNREADABLE_STATE)
-    assert feed.dropped == 1
+    assert feed.dropped == tries
+
+
+@pytest.mark.parametrize(("how", "dropped"), [("shaky", 0), ("smudged", 2)])
+def test_trouble_that_passes_leaves_the_stream(fake_engine, open_feed, how, dropped):
+    feed = open_feed(fake_engine("--metrics", live=how), OfferedFeed)
+    for _ in range(2):
+        trouble = feed.next_frame()
+        assert isinstance(trouble, FeedTrouble)
+        assert trouble.kind is TroubleKind.UNREADABLE
+    assert not isinstance(feed.next_frame(), FeedTrouble)
+    assert feed.is_pushed
+    assert feed.dropped == dropped
 
 
 def test_an_event_without_an_end_is_not_waited_for(fake_engine, open_feed):

@@ -27,6 +27,8 @@ MOST_EVENT_S = 5.0
 """So is an event that is not whole by then, however much comes."""
 STREAMS_TAKEN = "other programs have taken all live streams of this engine"
 UNREADABLE_STATE = "this engine's live state cannot be read"
+MOST_UNREADABLE = 3
+"""So many events in a row that cannot be read are no accident."""
 NO_SPECULATION = "no speculation is running"
 
 
@@ -48,6 +50,8 @@ class PushedFeed:
         """Number of the last finished request that has been taken over."""
         self._absent: dict[str, str] = {}
         self._dropped = 0
+        self._unreadable = 0
+        """Events in a row."""
 
     @property
     def absent(self) -> dict[str, str]:
@@ -74,10 +78,10 @@ class PushedFeed:
         except httpx.TimeoutException:
             trouble = FeedTrouble(TroubleKind.SILENT, "the engine does not answer in time")
         except SSEError:
-            trouble = FeedTrouble(TroubleKind.NOT_OFFERED, NO_LIVE_STATE)
+            trouble = FeedTrouble(TroubleKind.NOT_OFFERED, NO_LIVE_STATE, lasts=True)
         except httpx.DecodingError as error:
             self._dropped += 1
-            trouble = FeedTrouble(TroubleKind.UNREADABLE, f"{UNREADABLE_STATE}: {error}")
+            trouble = FeedTrouble(TroubleKind.UNREADABLE, f"{UNREADABLE_STATE}: {error}", lasts=True)
         except httpx.HTTPError as error:
             trouble = FeedTrouble(TroubleKind.UNREACHABLE, f"the engine cannot be reached ({error})")
         else:
@@ -100,9 +104,12 @@ class PushedFeed:
             if event.event == "end":
                 break
             if state := parse_live(event.data):
+                self._unreadable = 0
                 return state
             self._dropped += 1
-            return FeedTrouble(TroubleKind.UNREADABLE, UNREADABLE_STATE)
+            self._unreadable += 1
+            lasts = self._unreadable >= MOST_UNREADABLE
+            return FeedTrouble(TroubleKind.UNREADABLE, UNREADABLE_STATE, lasts=lasts)
         return FeedTrouble(TroubleKind.UNREACHABLE, "the engine has ended its live stream")
 
     def _open(self) -> FeedTrouble | None:
@@ -118,10 +125,10 @@ class PushedFeed:
     def _refusal(self, status: int) -> FeedTrouble | None:
         """Not there, or every place taken: both leave the other way of looking."""
         if status == httpx.codes.SERVICE_UNAVAILABLE and self._answers("/live"):
-            return FeedTrouble(TroubleKind.NOT_OFFERED, STREAMS_TAKEN)
+            return FeedTrouble(TroubleKind.NOT_OFFERED, STREAMS_TAKEN, lasts=True)
         is_router = status == httpx.codes.SERVICE_UNAVAILABLE and self._answers("/health")
         if is_router or status in {httpx.codes.NOT_FOUND, httpx.codes.NOT_IMPLEMENTED}:
-            return FeedTrouble(TroubleKind.NOT_OFFERED, NO_LIVE_STATE)
+            return FeedTrouble(TroubleKind.NOT_OFFERED, NO_LIVE_STATE, lasts=True)
         return trouble_in(STREAM, status)
 
     def _answers(self, path: str) -> bool:
