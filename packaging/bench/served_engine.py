@@ -66,7 +66,11 @@ def served(programs: Path, model: Path, *options: str) -> Iterator[ServedEngine]
     finally:
         engine.http.close()
         process.terminate()
-        process.wait(30)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _wait_until_ready(engine: ServedEngine, process: subprocess.Popen[bytes]) -> None:

@@ -76,6 +76,17 @@ def test_without_an_engine_the_rest_is_still_told_and_the_exit_code_is_one(docto
     assert found["paths"]
 
 
+def test_without_an_engine_and_with_a_taken_port_both_are_named(doctor, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("KVARN_ENGINE_DIR", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        SettingsStore().save(Settings(port=port))
+        result = doctor()
+    assert result.exit_code == 1
+    assert str(tmp_path) in result.stderr
+    assert f"Port {port} is used by" in result.stderr
+
+
 def test_an_engine_that_does_not_answer_is_named_broken_with_its_words(doctor, tmp_path: Path, monkeypatch) -> None:
     server = tmp_path / "llama-server"
     server.write_text("#!/bin/sh\necho libfoo.so is missing >&2\nexit 127\n")

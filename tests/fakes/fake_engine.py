@@ -16,7 +16,8 @@ Switches are environment variables, or the same as flags (`FAKE_EXIT=3` is `--fa
   FAKE_TALKS_UNTIL=path    an answer goes on until that file exists
   FAKE_LIVE=1              offer /live and its stream; `cut` breaks it off after three events, `full` has no place free,
                            `odd` sends what cannot be read, `endless` one event without an end, `end` ends it in order
-                           after three events
+                           after three events; `drip` an event in single bytes, `pings` nothing but comments,
+                           `shaky` answers 502 to the first two who ask, `smudged` sends two that cannot be read first
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def context_per_slot() -> int:
 
 
 SLOTS = [Slot(n) for n in range(max(ARGS.parallel, 1))]
-COUNT = {"prompt": 0, "prompt_s": 0.0, "predicted": 0, "predicted_s": 0.0, "tasks": 0, "scrapes": 0}
+COUNT = {"prompt": 0, "prompt_s": 0.0, "predicted": 0, "predicted_s": 0.0, "tasks": 0, "scrapes": 0, "streams": 0}
 
 
 def exists(switch: str) -> bool:
@@ -268,14 +269,25 @@ class Handler(BaseHTTPRequestHandler):
         if how == "full":
             self.refuse(503, "all 8 live streams are in use", "unavailable_error")
             return
+        COUNT["streams"] += 1
+        if how == "shaky" and COUNT["streams"] <= 2:
+            self.refuse(502, "no", "server_error")
+            return
         period = 1 / int(parse_qs(urlsplit(self.path).query).get("hz", ["4"])[0])
         self.begin_stream()
         number = 0
         if how == "endless":
-            self.endless_event()
+            self.endless_event("data: " + "x" * 60_000)
+            return
+        if how in ("drip", "pings"):
+            self.endless_event("x" if how == "drip" else ": ping\n\n", 0.02)
             return
         while how not in ("cut", "end") or number < 3:
-            text = "{" if how == "odd" else json.dumps(live_object(SLOTS, COUNT))
+            text = (
+                "{"
+                if how == "odd" or (how == "smudged" and COUNT["streams"] <= 2)
+                else json.dumps(live_object(SLOTS, COUNT))
+            )
             try:
                 self.chunk(f"data: {text}\n\n")
             except OSError:
@@ -287,10 +299,11 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
         self.close_connection = True
 
-    def endless_event(self) -> None:
+    def endless_event(self, piece: str, every_s: float = 0.0) -> None:
         try:
             while True:
-                self.chunk("data: " + "x" * 60_000)
+                self.chunk(piece)
+                time.sleep(every_s)
         except OSError:
             self.close_connection = True
 

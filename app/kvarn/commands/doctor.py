@@ -68,10 +68,11 @@ def doctor(as_json: Json = False) -> None:
         print_json(diagnosis_document(found))
     else:
         typer.echo("\n".join(_lines(found)))
-    if found.engine is None:
-        fail(found.problems[0].message)
+    in_the_way = [] if found.engine else [found.problems[0].message]
     if found.port_state is not None:
-        fail(f"{found.port_state.message} {found.port_state.remedy}")
+        in_the_way.append(f"{found.port_state.message} {found.port_state.remedy}")
+    if in_the_way:
+        fail(" ".join(in_the_way))
 
 
 def diagnose() -> Diagnosis:

@@ -93,7 +93,7 @@ class LatestOnly(Generic[Question, Answer]):
             while self._pending is not None and number != self._asked:
                 number = self._asked
                 if self._settle_s and not self._closed:
-                    self._changed.wait(self._settle_s)
+                    self._changed.wait_for(partial(self._is_overtaken, number), self._settle_s)
             if self._pending is None:
                 self._thread = None
                 return None

@@ -47,6 +47,12 @@ def test_where_all_that_was_trained_fits_that_is_the_way_out():
     assert remedy == "The 131,072 tokens that the model was trained for do fit."
 
 
+def test_where_slots_share_as_much_as_all_of_them_use_no_model_was_trained_for_that():
+    settings = LaunchSettings(context_tokens=1 << 24, slots=2, kv_unified=True)
+    tight = estimate_budget(MODEL, settings, F16, F16, free_bytes=60_000 * MIB)
+    assert fit_problem(tight, MODEL, settings, F16, F16).remedy == "The 262,144 tokens that are of use do fit."
+
+
 def test_an_unknown_layout_or_hopeless_memory_names_no_context():
     odd = entry(dense("qa-made-up", 2, 2, 2, 64))
     assert largest_context(odd, LaunchSettings(), F16, F16, 1 << 40) is None

@@ -6,16 +6,18 @@ import math
 import threading
 import time
 
+import httpx
 import psutil
 import pytest
 
 from kvarn.domain.live import quantities as q
 from kvarn.domain.live.snapshot import snapshot
 from kvarn.services.clock import SystemClock
-from kvarn.services.live import telemetry_link
+from kvarn.services.live import pushed_feed, telemetry_link
+from kvarn.services.live.bounded_events import bounded_events
 from kvarn.services.live.engine_feed import FeedTrouble, TroubleKind
 from kvarn.services.live.offered_feed import OfferedFeed
-from kvarn.services.live.pushed_feed import STREAMS_TAKEN, UNREADABLE_STATE, EngineTime, PushedFeed
+from kvarn.services.live.pushed_feed import MOST_UNREADABLE, STREAMS_TAKEN, UNREADABLE_STATE, EngineTime, PushedFeed
 from live_rig import Rig
 from patience import HANG_S
 
@@ -104,13 +106,26 @@ def test_when_every_stream_is_taken_the_engine_is_polled(fake_engine, open_feed)
     assert feed.absent[q.KV_CELLS_USED] == STREAMS_TAKEN
 
 
-@pytest.mark.parametrize("how", ["odd", "endless"])
-def test_a_live_state_that_cannot_be_read_leaves_polling(fake_engine, open_feed, how):
+@pytest.mark.parametrize(("how", "tries"), [("odd", MOST_UNREADABLE), ("endless", 1)])
+def test_a_live_state_that_cannot_be_read_leaves_polling(fake_engine, open_feed, how, tries):
     feed = open_feed(fake_engine("--metrics", live=how), OfferedFeed)
+    assert all(isinstance(feed.next_frame(), FeedTrouble) for _ in range(tries - 1))
     assert not isinstance(feed.next_frame(), FeedTrouble)
     assert not feed.is_pushed
     assert feed.absent[q.KV_CELLS_USED].startswith(UNREADABLE_STATE)
-    assert feed.dropped == 1
+    assert feed.dropped == tries
+
+
+@pytest.mark.parametrize(("how", "dropped"), [("shaky", 0), ("smudged", 2)])
+def test_trouble_that_passes_leaves_the_stream(fake_engine, open_feed, how, dropped):
+    feed = open_feed(fake_engine("--metrics", live=how), OfferedFeed)
+    for _ in range(2):
+        trouble = feed.next_frame()
+        assert isinstance(trouble, FeedTrouble)
+        assert trouble.kind is TroubleKind.UNREADABLE
+    assert not isinstance(feed.next_frame(), FeedTrouble)
+    assert feed.is_pushed
+    assert feed.dropped == dropped
 
 
 def test_an_event_without_an_end_is_not_waited_for(fake_engine, open_feed):
@@ -118,6 +133,39 @@ def test_an_event_without_an_end_is_not_waited_for(fake_engine, open_feed):
     assert isinstance(trouble, FeedTrouble)
     assert trouble.kind is TroubleKind.UNREADABLE
     assert "longer than 1,024 KiB" in trouble.message
+
+
+@pytest.mark.parametrize("how", ["drip", "pings"])
+def test_bytes_that_never_make_an_event_are_not_waited_for(fake_engine, open_feed, how, monkeypatch):
+    monkeypatch.setattr(pushed_feed, "MOST_EVENT_S", 0.2)
+    trouble = open_feed(fake_engine(live=how)).next_frame()
+    assert isinstance(trouble, FeedTrouble)
+    assert trouble.kind is TroubleKind.SILENT
+
+
+def test_each_event_has_its_own_time(fake_engine, open_feed, monkeypatch):
+    monkeypatch.setattr(pushed_feed, "MOST_EVENT_S", 2.0)
+    feed = open_feed(fake_engine(live=1))
+    begun_s = time.monotonic()
+    while time.monotonic() < begun_s + 3:
+        assert not isinstance(feed.next_frame(), FeedTrouble)
+
+
+def stream_of(body: bytes, **headers: str) -> httpx.Response:
+    headers = {"Content-Type": "text/event-stream; charset=hex"} | headers
+    return httpx.Response(200, headers=headers, content=iter([body]))
+
+
+def test_an_event_is_utf_8_whatever_the_charset_is_called():
+    (event,) = bounded_events(stream_of("data: 🌾\n\n".encode()), 5)
+    assert event.data == "🌾"
+
+
+def test_packed_events_are_refused_and_those_called_unpacked_are_read():
+    (event,) = bounded_events(stream_of(b"data: 1\n\n", **{"Content-Encoding": "Identity"}), 5)
+    assert event.data == "1"
+    with pytest.raises(httpx.DecodingError, match="packed"):
+        next(bounded_events(stream_of(b"data: 1\n\n", **{"Content-Encoding": "gzip"}), 5))
 
 
 @pytest.mark.parametrize("how", ["cut", "end"])

@@ -21,7 +21,6 @@ from kvarn.domain.launch.launch_plan import LaunchSettings
 from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.domain.library.model_facts import ModelFacts
 
-_SAME_MODEL_FACTOR = 1.1
 _OTHER_MODEL_FACTOR = 1.5
 """Weight types decode at different speeds per byte on a CPU; measured spread between two small models."""
 _LONE_RUN_FACTOR = 2.0
@@ -114,7 +113,9 @@ def predict_decode(
     if not runs:
         return None
     speeds = [run.bytes_per_s / moved for run in runs]
-    factor = max(_SAME_MODEL_FACTOR if same else _OTHER_MODEL_FACTOR, _few_runs_factor(len(runs)))
+    factor = _few_runs_factor(len(runs))
+    if not same:
+        factor = max(_OTHER_MODEL_FACTOR, factor)
     return SpeedRange(min(speeds) / factor, max(speeds) * factor, _basis(runs, bool(same)))
 
 

@@ -42,7 +42,9 @@ def fit_problem(
     useful = useful_context(model.facts, settings) if model.facts else None
     remedy = "Choose a smaller cache type or fewer slots, or free memory."
     if most and useful and most >= useful:
-        remedy = f"The {useful:,} tokens that the model was trained for do fit."
+        is_trained = model.facts is not None and useful == model.facts.context_train
+        what = "that the model was trained for" if is_trained else "that are of use"
+        remedy = f"The {useful:,} tokens {what} do fit."
     elif most:
         remedy = f"At most {most:,} tokens fit; a smaller cache type or fewer slots leave room for more."
     return PlanProblem(

@@ -27,6 +27,8 @@ class FeedTrouble(msgspec.Struct, frozen=True):
 
     kind: TroubleKind
     message: str
+    lasts: bool = False
+    """True when this way of looking would meet it again."""
 
 
 class EngineFeed(Protocol):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from kvarn.domain.live.engine_meter import EngineFrame
 from kvarn.services.clock import Clock
-from kvarn.services.live.engine_feed import EngineFeed, FeedTrouble, TroubleKind
+from kvarn.services.live.engine_feed import EngineFeed, FeedTrouble
 from kvarn.services.live.polling_feed import PollingFeed
 from kvarn.services.live.pushed_feed import PushedFeed
 
-_OTHER_WAY = {TroubleKind.NOT_OFFERED, TroubleKind.UNREADABLE}
-"""Trouble with a stream that another try would meet again."""
-
 
 class OfferedFeed:
-    """Starts with the stream and falls back for good: one attachment, one way of looking."""
+    """Starts with the stream and falls back for good when its trouble lasts; other trouble is met by another try."""
 
     def __init__(self, base_url: str, api_key: str | None, clock: Clock) -> None:
         self._where = (base_url, api_key, clock)
@@ -42,7 +39,7 @@ class OfferedFeed:
     def next_frame(self) -> EngineFrame | FeedTrouble:
         """The next look; never raises."""
         frame = self._feed.next_frame()
-        if isinstance(frame, FeedTrouble) and self._feed is self._pushed and frame.kind in _OTHER_WAY:
+        if isinstance(frame, FeedTrouble) and self._feed is self._pushed and frame.lasts:
             self._feed.close()
             self._feed = PollingFeed(
                 *self._where, finished_seq=self._pushed.finished_seq, why_no_live_state=frame.message

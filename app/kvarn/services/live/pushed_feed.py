@@ -23,8 +23,12 @@ from kvarn.services.live.polling_feed import NO_CUDA_COUNTS, NO_LIVE_STATE, root
 STREAM = "/live/stream"
 TIMEOUT = httpx.Timeout(2.5, connect=1.0)
 """An event is due every second at least, whatever the engine is at; silence is a gap."""
+MOST_EVENT_S = 5.0
+"""So is an event that is not whole by then, however much comes."""
 STREAMS_TAKEN = "other programs have taken all live streams of this engine"
 UNREADABLE_STATE = "this engine's live state cannot be read"
+MOST_UNREADABLE = 3
+"""So many events in a row that cannot be read are no accident."""
 NO_SPECULATION = "no speculation is running"
 
 
@@ -46,6 +50,8 @@ class PushedFeed:
         """Number of the last finished request that has been taken over."""
         self._absent: dict[str, str] = {}
         self._dropped = 0
+        self._unreadable = 0
+        """Events in a row."""
 
     @property
     def absent(self) -> dict[str, str]:
@@ -72,10 +78,10 @@ class PushedFeed:
         except httpx.TimeoutException:
             trouble = FeedTrouble(TroubleKind.SILENT, "the engine does not answer in time")
         except SSEError:
-            trouble = FeedTrouble(TroubleKind.NOT_OFFERED, NO_LIVE_STATE)
+            trouble = FeedTrouble(TroubleKind.NOT_OFFERED, NO_LIVE_STATE, lasts=True)
         except httpx.DecodingError as error:
             self._dropped += 1
-            trouble = FeedTrouble(TroubleKind.UNREADABLE, f"{UNREADABLE_STATE}: {error}")
+            trouble = FeedTrouble(TroubleKind.UNREADABLE, f"{UNREADABLE_STATE}: {error}", lasts=True)
         except httpx.HTTPError as error:
             trouble = FeedTrouble(TroubleKind.UNREACHABLE, f"the engine cannot be reached ({error})")
         else:
@@ -98,9 +104,12 @@ class PushedFeed:
             if event.event == "end":
                 break
             if state := parse_live(event.data):
+                self._unreadable = 0
                 return state
             self._dropped += 1
-            return FeedTrouble(TroubleKind.UNREADABLE, UNREADABLE_STATE)
+            self._unreadable += 1
+            lasts = self._unreadable >= MOST_UNREADABLE
+            return FeedTrouble(TroubleKind.UNREADABLE, UNREADABLE_STATE, lasts=lasts)
         return FeedTrouble(TroubleKind.UNREACHABLE, "the engine has ended its live stream")
 
     def _open(self) -> FeedTrouble | None:
@@ -109,17 +118,17 @@ class PushedFeed:
         response = stream.__enter__()
         self._stream = stream
         if response.status_code == httpx.codes.OK:
-            self._events = bounded_events(response)
+            self._events = bounded_events(response, MOST_EVENT_S)
             return None
         return self._refusal(response.status_code)
 
     def _refusal(self, status: int) -> FeedTrouble | None:
         """Not there, or every place taken: both leave the other way of looking."""
         if status == httpx.codes.SERVICE_UNAVAILABLE and self._answers("/live"):
-            return FeedTrouble(TroubleKind.NOT_OFFERED, STREAMS_TAKEN)
+            return FeedTrouble(TroubleKind.NOT_OFFERED, STREAMS_TAKEN, lasts=True)
         is_router = status == httpx.codes.SERVICE_UNAVAILABLE and self._answers("/health")
         if is_router or status in {httpx.codes.NOT_FOUND, httpx.codes.NOT_IMPLEMENTED}:
-            return FeedTrouble(TroubleKind.NOT_OFFERED, NO_LIVE_STATE)
+            return FeedTrouble(TroubleKind.NOT_OFFERED, NO_LIVE_STATE, lasts=True)
         return trouble_in(STREAM, status)
 
     def _answers(self, path: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
-from httpx_sse import EventSource, SSEError
+from httpx_sse import SSEError
 
 from kvarn.domain.errors import SettingsError
 from kvarn.domain.live.chat_problem import (
@@ -23,6 +24,7 @@ from kvarn.domain.live.chat_problem import (
 from kvarn.domain.live.chat_request import PATH, ChatRequest
 from kvarn.domain.live.chat_stream import ChatStream
 from kvarn.services.clock import Clock
+from kvarn.services.live.bounded_events import bounded_events
 from kvarn.services.live.trial_chat import TrialAnswer
 
 TIMEOUT = httpx.Timeout(None, connect=5.0)
@@ -81,7 +83,7 @@ class TrialRun(threading.Thread):
             key = self._api_key()
         except SettingsError:
             return WRONG_KEY
-        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "Accept-Encoding": "identity"}
         headers |= {"Authorization": f"Bearer {key}"} if key else {}
         began_s = self._clock.now()
         try:
@@ -107,12 +109,14 @@ class TrialRun(threading.Thread):
             response.read()
             return problem_of_reply(response.status_code, response.text)
         try:
-            for event in EventSource(response).iter_sse():
+            for event in bounded_events(response, math.inf):
                 self._take_event(event.data, began_s)
                 if self._stream.is_done or self._stream.problem:
                     break
         except SSEError:
             return unreadable("it is no event stream")
+        except httpx.DecodingError as error:
+            return unreadable(str(error))
         return self._stream.problem or (None if self._stream.has_ended else LOST)
 
     def _take_event(self, data: str, began_s: float) -> None:
