@@ -100,7 +100,7 @@ def is_reading(server) -> bool:
 
 def test_a_prompt_is_given_up_in_mid_batch_and_what_was_computed_is_kept(start_server):
     # One batch for the whole prompt, one token a ubatch: slow on every machine, and without the abort run to its end.
-    prompt = [1000 + n for n in range(400)]
+    prompt = [1000 + n for n in range(200)]
     with start_server("-c", "512", "-np", "1", "-b", "512", "-ub", "1") as server:
         body = {"prompt": prompt, "n_predict": 4, "cache_prompt": True}
         server.hang_up_after(lambda: eventually(lambda: is_reading(server)), body)
@@ -115,7 +115,7 @@ def test_a_prompt_is_given_up_in_mid_batch_and_what_was_computed_is_kept(start_s
 
 
 def test_a_prompt_that_is_given_up_stays_counted(start_server):
-    prompt = [1000 + n for n in range(400)]
+    prompt = [1000 + n for n in range(200)]
     seen = []
     with start_server("-c", "512", "-np", "1", "-b", "512", "-ub", "1") as server, ThreadPoolExecutor() as pool:
         seen_at_work = (lambda: eventually(lambda: is_reading(server)), {"prompt": prompt, "n_predict": 4})
