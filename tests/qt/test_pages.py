@@ -28,6 +28,9 @@ from kvarn.views.live.logs_page import LogsPage
 from kvarn.views.settings_page import SettingsPage
 from patience import cpu_budget
 
+STALL_S = 0.3
+"""CPU seconds between two turns of the loop that are a stall. A page that does its work at once takes seconds; one
+that shares it takes up to 0.1, and on a virtual machine the host's own pauses are counted in."""
 MARKUP = "<b>bold<b> &amp; %s"
 
 
@@ -147,7 +150,7 @@ def test_two_thousand_models_never_hold_the_window_up(qtbot, library) -> None:
             qtbot.wait(20)
         page.filter.setText("1999")
         qtbot.wait(20)
-    assert cost.worst_s < cpu_budget(0.1)
+    assert cost.worst_s < cpu_budget(STALL_S)
     assert page.table_model.rowCount() == 1
 
 
@@ -195,7 +198,7 @@ def test_a_burst_of_two_hundred_thousand_lines_never_holds_the_window_up(qtbot, 
             lambda: not talker.is_alive() and page.table.model().lines[-1].text.startswith("0000199999"), timeout=60_000
         )
     # Work of the window's own thread: waiting for a busy machine is no fault of the page.
-    assert cost.worst_s < cpu_budget(0.1)
+    assert cost.worst_s < cpu_budget(STALL_S)
     talker.join()
     assert page.table.model().rowCount() <= 20_000
     assert page.is_following
