@@ -8,6 +8,7 @@ is state / nobody of one round, so that a drift of the machine cancels. States: 
 an engine without live state: both run, and the ratio ours / theirs with nobody looking is what publishing costs.
 Publishing: the share of an answer's time outside the three parts that its steps are made of (decode call, sampling,
 other). Publishing and the turn of the task queue are all that is left there, so it is the most that publishing costs.
+Serving: CPU time of the engine's threads that do not decode, as a share of the answer's time (Linux).
 Waiting: a reader asks GET /live 20 times a second during a long prompt and while a slot is saved and restored.
 """
 
@@ -78,16 +79,29 @@ def nothing(_: httpx.Client, ending: threading.Event) -> None:
 STATES = {"nobody": nothing, "stream 4 Hz": stream(4), "stream 20 Hz": stream(20), "polling 4 Hz": poll}
 
 
-def decode_with_readers(engine: ServedEngine, rounds: int, tokens: int) -> None:
-    """Print the ratio of each state to nobody."""
+def cpu_s(pid: int) -> dict[str, float]:
+    """CPU seconds of each thread of a process, by its number, as the scheduler counts them."""
+    texts = {file.parent.name: file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/schedstat")}
+    return {number: int(text.split()[0]) / 1e9 for number, text in texts.items()}
+
+
+def decode_with_readers(engine: ServedEngine, rounds: int, tokens: int, threads: int) -> None:
+    """Print the ratio of each state to nobody, and what the threads beside the decoding ones took."""
     ratios: dict[str, list[float]] = {name: [] for name in STATES}
+    shares: dict[str, list[float]] = {name: [] for name in STATES}
     for number in range(rounds):
         speeds = {}
         for name in STATES if number % 2 else reversed(STATES):
             with Reader(STATES[name], engine.url):
+                before, begun = cpu_s(engine.pid), time.monotonic()
                 speeds[name] = engine.answer("Once upon a time", tokens)["predicted_per_second"]
+                took_s = time.monotonic() - begun
+                used = sorted(after - before.get(thread, 0.0) for thread, after in cpu_s(engine.pid).items())
+            shares[name].append(sum(used[:-threads]) / took_s)
         for name, speed in speeds.items():
             ratios[name].append(speed / speeds["nobody"])
+    for name in STATES:
+        print(f"CPU of the engine's other threads, {name}: {spread(shares[name])} of a core", flush=True)
     for name in list(STATES)[1:]:
         print(f"decode, {name} / nobody: {spread(ratios[name])}", flush=True)
 
@@ -161,7 +175,7 @@ def main() -> int:
                 decode_against(ours, theirs, chosen.rounds, chosen.tokens)
         shares = [outside_steps(ours, chosen.tokens) for _ in range(chosen.rounds)]
         print(f"share of an answer outside its steps, publishing included: {spread(shares)}", flush=True)
-        decode_with_readers(ours, chosen.rounds, chosen.tokens)
+        decode_with_readers(ours, chosen.rounds, chosen.tokens, int(chosen.threads))
         print_waits("a long prompt", waits(ours, lambda: ours.answer(LONG_PROMPT, 1, cache_prompt=True)))
         print_waits("saving and restoring a slot", waits(ours, lambda: save_and_restore(ours)))
     return 0
