@@ -245,6 +245,16 @@ def test_a_taken_port_names_its_owner_and_offers_a_free_one(qtbot, form: Form) -
         assert not form.panel.advanced.toggle.isChecked(), "what opened for a problem closes when it is gone"
 
 
+def test_launch_opens_by_itself_when_a_taken_port_becomes_free(qtbot, form: Form) -> None:
+    with socket.socket() as squatter:
+        squatter.bind(("127.0.0.1", 0))
+        squatter.listen(1)
+        form.launch.edit(port=squatter.getsockname()[1])
+        qtbot.waitUntil(lambda: not form.panel.launch_button.isEnabled(), timeout=60_000)
+    qtbot.waitUntil(form.panel.launch_button.isEnabled, timeout=60_000)
+    assert form.launch.port_problem is None
+
+
 def test_the_picker_searches_greys_what_cannot_be_served_and_says_why(qtbot, form: Form) -> None:
     qtbot.keyClick(form.panel.model, Qt.Key.Key_C)
     popup = form.panel.model.popup
