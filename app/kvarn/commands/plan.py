@@ -30,7 +30,7 @@ from kvarn.services.library.find_model import find_model
 from kvarn.services.machine_facts import read_machine_facts
 from kvarn.services.settings_store import SettingsStore
 
-NO_SPEED = "no run on this machine to predict from yet"
+NO_SPEED = "no answer on this machine to predict from yet"
 NO_SIZES = "not known without the sizes above"
 
 Rough = Annotated[bool, typer.Option("--rough", help="Skip the engine's dry run; guess the compute buffer.")]
