@@ -204,7 +204,7 @@ def test_the_form_says_relaunch_needed_until_the_engine_really_runs_its_values(q
     assert not form.panel.relaunch_note.isVisible()
     qtbot.waitUntil(lambda: bool(form.asked_got.rows), timeout=60_000)
     got = {row.label: (row.asked, row.got, row.agrees) for row in form.asked_got.rows}
-    assert got["Context per slot"] == ("1,024", "1,024", True)
+    assert got["Context / slot"] == ("1,024", "1,024", True)
     form.panel.stop_button.click()
     qtbot.waitUntil(lambda: not form.launch.status.is_active, timeout=60_000)
     assert form.panel.launch_button.text() == "Launch"
