@@ -13,6 +13,7 @@ from kvarn.commands.output import list_text
 from kvarn.domain.settings import Settings
 from kvarn.services.launch.port_owner import next_free_port
 from kvarn.services.settings_store import SettingsStore
+from patience import HANG_S
 
 
 @pytest.fixture
@@ -63,6 +64,24 @@ def test_a_taken_port_is_a_problem_with_owner_and_cure(doctor) -> None:
     problem = next(p for p in found["problems"] if p["code"] == "port-taken")
     assert str(port) in problem["message"]
     assert "is free" in problem["remedy"]
+
+
+def test_a_free_port_is_called_free(doctor) -> None:
+    assert f"{SettingsStore().load().settings.port} is free\n" in doctor().stdout
+
+
+def test_an_engine_of_ours_on_the_port_is_named_with_who_launched_it(doctor, start_kvarn, free_port: int) -> None:
+    SettingsStore().save(Settings(port=free_port))
+    serving = start_kvarn("serve", "starter", "--json")
+    ready = next(event for line in serving.stdout if (event := json.loads(line))["event"] == "ready")
+    ours = f"a Kvarn engine (process {ready['pid']}), launched by kvarn serve (process {serving.pid})"
+    result = doctor()
+    assert result.exit_code == 0
+    assert f"{free_port} is in use by {ours}\n" in result.stdout
+    second = start_kvarn("serve", "starter")
+    told = second.stderr.read()
+    assert second.wait(HANG_S) == 1
+    assert f"Port {free_port} is used by {ours}." in told
 
 
 def test_without_an_engine_the_rest_is_still_told_and_the_exit_code_is_one(doctor, tmp_path: Path, monkeypatch) -> None:

@@ -160,6 +160,17 @@ def test_measured_runs_turn_into_an_expected_speed():
 
 
 @pytest.mark.usefixtures("no_engine")
+def test_without_an_estimate_no_speed_is_promised():
+    run_here = {"model_id": "starter", "model_title": "SmolLM2", "depth_tokens": 0, "on_gpu": False}
+    measured = DecodeMeasurement(step_bytes=96_000_000, decode_tok_per_s=100.0, engine_version="1", **run_here)
+    CalibrationStore().record(measured)
+    text = run("starter", "--ctx", "-3", "--rough").stdout
+    assert "No estimate" in text
+    assert "decode" not in text
+    assert document("starter", "--ctx", "-3")["decode_tok_per_s"] == {"low": None, "high": None, "basis": NO_SIZES}
+
+
+@pytest.mark.usefixtures("no_engine")
 def test_people_get_a_table_with_parts_total_and_verdict():
     text = run("starter", "--rough").stdout
     for words in ("weights", "KV, 30 layers", "180 MiB", "compute buffer, rough", "total", "fits"):

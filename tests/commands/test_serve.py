@@ -17,10 +17,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from kvarn import cli
-from kvarn.commands.serve_output import Ready
+from kvarn.commands.serve_output import LineOutput, Ready
 from kvarn.commands.serve_view import TerminalView
 from kvarn.domain.launch.engine_status import EnginePhase, EngineStatus, ExitReport
 from kvarn.domain.launch.launch_plan import LaunchPlan, LaunchSettings
+from kvarn.domain.live.log_line import LogLevel, LogLine
 from kvarn.domain.live.snapshot import snapshot
 from kvarn.services.live.telemetry_store import TelemetryStore
 from patience import HANG_S, promptly
@@ -194,3 +195,41 @@ def test_the_live_view_shows_text_letter_for_letter_and_absence_as_a_dash() -> N
     assert "[b]x[/b]" in drawn
     assert "[red]evil[/red] {x} · K f16" in drawn
     assert "– tok/s" in drawn
+
+
+def printed(capsys, *steps) -> list[str]:
+    output = LineOutput()
+    for step in steps:
+        step(output)
+    return capsys.readouterr().out.splitlines()
+
+
+def said(text: str, level: LogLevel = LogLevel.INFO):
+    return lambda output: output.log((LogLine(1, 0.0, "kvarn", level, text),), 0)
+
+
+def entered(phase: EnginePhase, message: str = ""):
+    report = ExitReport(kind="any", message=message, remedy="") if message else None
+    return lambda output: output.status(EngineStatus(phase=phase, report=report))
+
+
+def test_plain_lines_say_each_thing_once(capsys) -> None:
+    assert printed(capsys, entered(EnginePhase.FAILED, "Port 1 is used.")) == ["kvarn: failed"]
+    stop = (entered(EnginePhase.STOPPING), said("Stopped."), entered(EnginePhase.STOPPED, "Stopped."))
+    assert printed(capsys, *stop) == ["kvarn: stopping", "kvarn: Stopped."]
+    crash = (said("It was killed.", LogLevel.WARNING), entered(EnginePhase.RESTARTING, "It was killed."))
+    assert printed(capsys, *crash) == ["kvarn: It was killed.", "kvarn: restarting"]
+    failure = (said("No memory.", LogLevel.ERROR), entered(EnginePhase.FAILED, "No memory."))
+    assert printed(capsys, *failure) == ["kvarn: failed"]
+
+
+def test_plain_lines_lose_no_error_that_is_not_the_reason_of_a_failure(capsys) -> None:
+    error, note = said("An error of the disk.", LogLevel.ERROR), said("starting it again in 1 s")
+    told = printed(capsys, error, note, error, entered(EnginePhase.FAILED, "No memory."))
+    assert told == [
+        "kvarn: An error of the disk.",
+        "kvarn: starting it again in 1 s",
+        "kvarn: An error of the disk.",
+        "kvarn: failed",
+    ]
+    assert printed(capsys, error, lambda output: output.exit(None)) == ["kvarn: An error of the disk."]

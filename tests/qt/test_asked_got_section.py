@@ -56,7 +56,16 @@ def test_two_that_are_too_long_share_evenly(widths):
     assert abs(asked - got) <= 1
 
 
+@pytest.mark.parametrize("size", ["188,743,680", "6,039,797,760"])
+def test_figures_stand_whole_before_names_and_labels(widths, size: str):
+    names = AskedGot("Model", LONG, LONG, True)
+    label = AskedGot("A label longer than any there is", "f16", "f16", True)
+    alone = widths(AskedGot("KV bytes", size, size, True))
+    for (width, _), (_, need) in zip(widths(names, AskedGot("KV bytes", size, size, True), label), alone, strict=True):
+        assert width >= need
+
+
 def test_the_bytes_of_a_cache_stand_whole_beside_the_longest_label(widths):
-    bytes_row = AskedGot("KV cache bytes", "94,371,840", "94,371,840", True)
-    for width, need in widths(bytes_row, AskedGot("Micro-batch tokens", "512", "512", True)):
+    bytes_row = AskedGot("KV bytes", "94,371,840", "94,371,840", True)
+    for width, need in widths(bytes_row, AskedGot("Micro-batch", "512", "512", True)):
         assert width >= need

@@ -204,7 +204,7 @@ def test_the_form_says_relaunch_needed_until_the_engine_really_runs_its_values(q
     assert not form.panel.relaunch_note.isVisible()
     qtbot.waitUntil(lambda: bool(form.asked_got.rows), timeout=60_000)
     got = {row.label: (row.asked, row.got, row.agrees) for row in form.asked_got.rows}
-    assert got["Context per slot"] == ("1,024", "1,024", True)
+    assert got["Context / slot"] == ("1,024", "1,024", True)
     form.panel.stop_button.click()
     qtbot.waitUntil(lambda: not form.launch.status.is_active, timeout=60_000)
     assert form.panel.launch_button.text() == "Launch"
@@ -243,6 +243,16 @@ def test_a_taken_port_names_its_owner_and_offers_a_free_one(qtbot, form: Form) -
         assert form.launch.settings.port != taken
         qtbot.waitUntil(lambda: form.launch.can_launch, timeout=60_000)
         assert not form.panel.advanced.toggle.isChecked(), "what opened for a problem closes when it is gone"
+
+
+def test_launch_opens_by_itself_when_a_taken_port_becomes_free(qtbot, form: Form) -> None:
+    with socket.socket() as squatter:
+        squatter.bind(("127.0.0.1", 0))
+        squatter.listen(1)
+        form.launch.edit(port=squatter.getsockname()[1])
+        qtbot.waitUntil(lambda: not form.panel.launch_button.isEnabled(), timeout=60_000)
+    qtbot.waitUntil(form.panel.launch_button.isEnabled, timeout=60_000)
+    assert form.launch.port_problem is None
 
 
 def test_the_picker_searches_greys_what_cannot_be_served_and_says_why(qtbot, form: Form) -> None:

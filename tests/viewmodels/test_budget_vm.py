@@ -120,7 +120,7 @@ def test_without_a_run_on_this_machine_no_speed_is_claimed(qapp, model: ModelEnt
     vm = budget_vm()
     consider(vm, model)
     assert vm.near_empty is None
-    assert "known after a first run" in vm.speed_text
+    assert "known after a first answer" in vm.speed_text
     vm.close()
 
 

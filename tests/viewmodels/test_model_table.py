@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 
 from kvarn.domain.library.model_entry import ModelEntry, ModelProblem, ModelSource
 from kvarn.domain.library.model_facts import ModelFacts, TensorFacts
-from kvarn.viewmodels.library.entry_text import fact_lines, summary_text
+from kvarn.viewmodels.library.entry_text import box_text, fact_lines, summary_text
 from kvarn.viewmodels.library.model_table import COLUMNS, ModelTable
 from patience import cpu_budget
 
@@ -85,6 +85,11 @@ def test_a_broken_file_tells_its_reason_wherever_it_is_shown(qapp) -> None:
     assert table.index(0, column("Status")).data() == "incomplete: 4 of 9 bytes."
     assert summary_text(broken) == "incomplete: 4 of 9 bytes."
     assert dict(fact_lines(broken))["Status"] == "incomplete: 4 of 9 bytes."
+
+
+def test_the_box_names_the_weights_once() -> None:
+    assert box_text(entry("SmolLM2-135M-Instruct.q4_k_m")) == "SmolLM2-135M-Instruct.q4_k_m"
+    assert box_text(entry("SmolLM2")) == "SmolLM2 · Q4_K"
 
 
 def test_two_thousand_models_are_shown_filtered_and_sorted_within_a_blink(qapp) -> None:

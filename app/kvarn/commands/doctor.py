@@ -19,7 +19,7 @@ from kvarn.domain.settings import Settings
 from kvarn.services import paths
 from kvarn.services.launch.engine_locator import locate_engine
 from kvarn.services.launch.free_memory import free_ram_bytes
-from kvarn.services.launch.leftovers import running_engines
+from kvarn.services.launch.leftovers import engine_text, running_engines
 from kvarn.services.launch.port_owner import port_problem
 from kvarn.services.live.gpu_probe import GpuProbe, GpuReading
 from kvarn.services.settings_store import SettingsStore
@@ -54,6 +54,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     port_state: PlanProblem | None
     """None when it is free, or held by an engine of ours."""
+    port_engine: str = ""
+    """The engine of ours that holds it, and who launched it."""
     free_ram_bytes: int
     problems: tuple[Finding, ...]
 
@@ -81,7 +83,8 @@ def diagnose() -> Diagnosis:
     engine, engine_finding = _engine(loaded.settings)
     gpu = _gpu()
     port = loaded.settings.port
-    taken = None if port in {note.port for note in running_engines()} else port_problem(LOOPBACK, port)
+    ours = next((note for note in running_engines() if note.port == port), None)
+    taken = None if ours else port_problem(LOOPBACK, port)
     folders = {name: getattr(paths, f"{name}_dir")() for name in ("config", "data", "state", "cache")}
     findings = [
         *engine_finding,
@@ -96,6 +99,7 @@ def diagnose() -> Diagnosis:
         folders=folders,
         port=port,
         port_state=taken,
+        port_engine=engine_text(ours) if ours else "",
         free_ram_bytes=free_ram_bytes(),
         problems=tuple(findings),
     )
@@ -144,15 +148,22 @@ def _unwritable(name: str, path: Path) -> list[Finding]:
 
 def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
     """The `--json` document; names are a contract."""
-    port = {"number": found.port, "usable": found.port_state is None}
+    port = {"number": found.port, "usable": found.port_state is None, "message": _port_message(found) or None}
     return {
         "engine": _engine_document(found.engine) if found.engine else None,
         "gpu": msgspec.to_builtins(found.gpu),
         "paths": {name: _text(path) for name, path in found.folders.items()},
-        "port": port | {"message": found.port_state.message if found.port_state else None},
+        "port": port,
         "free_ram_bytes": found.free_ram_bytes,
         "problems": msgspec.to_builtins(found.problems),
     }
+
+
+def _port_message(found: Diagnosis) -> str:
+    """Who holds the port; empty when it is free."""
+    if found.port_state is not None:
+        return found.port_state.message
+    return f"{found.port} is in use by {found.port_engine}" if found.port_engine else ""
 
 
 def _engine_document(build: EngineBuild) -> dict[str, Any]:
@@ -199,7 +210,7 @@ def _engine_rows(build: EngineBuild | None) -> list[tuple[str, str]]:
 
 def _machine_rows(found: Diagnosis) -> list[tuple[str, str]]:
     cards = ", ".join(f"{card.name} with {bytes_text(card.memory_total_bytes)}" for card in found.gpu.cards)
-    state = found.port_state.message if found.port_state else f"{found.port} is free or ours"
+    state = _port_message(found) or f"{found.port} is free"
     rows = [("GPU", cards or f"none: {found.gpu.reason}"), ("free memory", bytes_text(found.free_ram_bytes))]
     rows += [("driver", found.gpu.driver)] if found.gpu.driver else []
     return [*rows, ("port", state), *((name, _text(path)) for name, path in found.folders.items())]

@@ -30,7 +30,7 @@ from kvarn.services.library.find_model import find_model
 from kvarn.services.machine_facts import read_machine_facts
 from kvarn.services.settings_store import SettingsStore
 
-NO_SPEED = "no run on this machine to predict from yet"
+NO_SPEED = "no answer on this machine to predict from yet"
 NO_SIZES = "not known without the sizes above"
 
 Rough = Annotated[bool, typer.Option("--rough", help="Skip the engine's dry run; guess the compute buffer.")]
@@ -91,8 +91,8 @@ def _forecast(
         )
         too_large = fit_problem(budget, entry, settings, kv_k, kv_v)
         trouble = (*trouble, too_large) if too_large else trouble
-        depths = (0, settings.context_tokens)
-        speeds = [predict_decode(entry, settings, kv_k, kv_v, max(0, depth), calibration) for depth in depths]
+        depths = () if budget.unknown else (0, settings.context_tokens)
+        speeds = [predict_decode(entry, settings, kv_k, kv_v, depth, calibration) for depth in depths] or [None, None]
     return Forecast(
         model=entry,
         settings=settings,
@@ -191,9 +191,9 @@ def _lines(forecast: Forecast) -> list[str]:
         if budget.checkpoint_bytes:
             most = f"up to {bytes_text(budget.checkpoint_bytes)}"
             lines.append(f"  {'context checkpoints, in RAM, while serving':<44}{most:>18}")
-    lines.append(f"  {'decode, empty context':<44}{_speed_text(forecast.speed_empty, _why_no_speed(budget))}")
+        lines.append(f"  {'decode, empty context':<44}{_speed_text(forecast.speed_empty, NO_SPEED)}")
     if forecast.speed_full:
-        lines.append(f"  {'decode, full context':<44}{_speed_text(forecast.speed_full, _why_no_speed(budget))}")
+        lines.append(f"  {'decode, full context':<44}{_speed_text(forecast.speed_full, NO_SPEED)}")
     if forecast.problems:
         lines.append("")
     marks = {Severity.BLOCKS: "✗", Severity.WARNS: "!"}

@@ -9,9 +9,9 @@ import typer
 
 from kvarn.commands.output import print_json
 from kvarn.domain.launch.engine_props import EngineProps
-from kvarn.domain.launch.engine_status import EngineStatus, ExitReport
+from kvarn.domain.launch.engine_status import EnginePhase, EngineStatus, ExitReport
 from kvarn.domain.launch.launch_plan import LaunchPlan
-from kvarn.domain.live.log_line import LogLine
+from kvarn.domain.live.log_line import LogLevel, LogLine
 from kvarn.domain.live.snapshot import LiveSnapshot
 from kvarn.domain.quantity_text import ABSENT, bytes_text, count_text
 
@@ -108,14 +108,24 @@ def _line(event: str, facts: dict[str, Any]) -> None:
 
 
 class LineOutput:
-    """Plain lines for a pipe or a log file."""
+    """Plain lines for a pipe or a log file. A sentence is written once: the log, a status, stderr may all have it."""
 
     telemetry_every_s = 10.0
 
+    def __init__(self) -> None:
+        self._told = self._held = ""
+
     def status(self, status: EngineStatus) -> None:
-        """The phase, with the reason where there is one."""
-        reason = f": {status.report.message}" if status.report else ""
-        typer.echo(f"kvarn: {status.phase}{reason}")
+        """The phase, with its reason unless the log has told it or, after a failure, stderr will."""
+        reason = status.report.message if status.report else ""
+        if status.phase is EnginePhase.FAILED:
+            self._held = "" if self._held == reason else self._held
+            reason = ""
+        self._let_out()
+        if not reason or reason != self._told:
+            typer.echo(f"kvarn: {status.phase}: {reason}" if reason else f"kvarn: {status.phase}")
+        elif status.is_active:
+            typer.echo(f"kvarn: {status.phase}")
 
     def ready(self, ready: Ready) -> None:
         """The sentence people look for."""
@@ -131,10 +141,25 @@ class LineOutput:
         if lost:
             typer.echo(f"kvarn: {lost} lines were not kept")
         for line in lines:
-            typer.echo(f"{line.source}: {line.text}")
+            self._let_out()
+            if line.source == "kvarn" and line.level is LogLevel.ERROR:
+                self._held = line.text
+            else:
+                self._tell(line.source, line.text)
 
     def exit(self, report: ExitReport) -> None:
         """Told by the last status already."""
+        self._let_out()
+
+    def _let_out(self) -> None:
+        """Write an error that turned out not to be the reason of a failure."""
+        held, self._held = self._held, ""
+        if held:
+            self._tell("kvarn", held)
+
+    def _tell(self, source: str, text: str) -> None:
+        typer.echo(f"{source}: {text}")
+        self._told = text if source == "kvarn" else self._told
 
 
 def sentence(ready: Ready) -> str:

@@ -85,7 +85,8 @@ class TerminalView:
         return Panel(Group(*body), title=Text(f"Kvarn · {self._status.phase}"), subtitle=keys, border_style=colour)
 
     def _waiting(self) -> str:
-        report = self._status.report
+        """Why it waits. The reason of a failure comes below the picture, on stderr."""
+        report = self._status.report if self._status.is_active else None
         return f"{report.message} {report.remedy}".strip() if report else self._plan.model_title
 
     def _figures(self) -> Table:

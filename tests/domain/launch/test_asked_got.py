@@ -31,7 +31,7 @@ def rows(raw: dict, budget: MemoryBudget | None = None) -> dict:
 
 
 def test_a_context_the_engine_divided_is_shown_as_a_difference() -> None:
-    row = rows(STOCK)["Context per slot"]
+    row = rows(STOCK)["Context / slot"]
     assert (row.asked, row.got, row.agrees) == ("2,048", "1,024", False)
 
 
@@ -59,7 +59,7 @@ def test_our_engine_tells_types_and_bytes_and_they_are_compared() -> None:
     got = rows(told, budget)
     assert got["K type"].agrees is True
     assert got["V type"].agrees is False
-    assert got["KV cache bytes"].agrees is True
+    assert got["KV bytes"].agrees is True
     assert (got["Flash attention"].asked, got["Flash attention"].got) == ("auto", "on")
 
 

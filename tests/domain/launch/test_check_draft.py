@@ -146,6 +146,7 @@ def test_remedies_name_the_way_out(settings, remedy):
 
 WARNED = [
     ({"context_tokens": 16384}, "context-above-training"),
+    ({"context_tokens": 1_000_000}, "context-above-training"),
     ({"context_tokens": 1000}, "context-rounded"),
     ({"slots": 2, "kv_unified": True}, "slots-share-context"),
     ({"batch_tokens": 256}, "ubatch-above-batch"),

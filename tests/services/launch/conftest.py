@@ -12,6 +12,7 @@ from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.engine_status import EnginePhase, EngineStatus
 from kvarn.domain.launch.launch_plan import LaunchPlan, LaunchSettings
 from kvarn.domain.launch.restart_policy import NO_RESTARTS
+from kvarn.domain.live.log_line import LogLevel
 from kvarn.services.launch.supervisor import Supervisor
 
 MakePlan = Callable[..., LaunchPlan]
@@ -51,9 +52,12 @@ class Recorder:
         self.phases: list[EnginePhase] = []
         self.lines: list[str] = []
         self.sources: list[str] = []
+        self.levels: dict[str, LogLevel | None] = {}
+        """By line; None is a line judged by its words."""
 
-    def on_log(self, source: str, line: str) -> None:
+    def on_log(self, source: str, line: str, level: LogLevel | None = None) -> None:
         self.sources.append(source)
+        self.levels[line] = level
         self.lines.append(line)
 
     def on_status(self, status: EngineStatus) -> None:

@@ -62,7 +62,7 @@ def test_the_real_engine_becomes_ready_guarded_by_its_key_and_answers_as_asked(
     assert status.phase is EnginePhase.READY, status.report
     rows = {row.label: row for row in asked_got(plan, fetch_props(plan.base_url, "kv-secret"), None)}
     assert not [row for row in rows.values() if row.agrees is False]
-    assert rows["Context per slot"].got == "512"
+    assert rows["Context / slot"].got == "512"
     if build.is_kvarn:
         assert (rows["K type"].got, rows["Flash attention"].got) == ("q8_0", "on")
     url = f"{status.endpoint}/models"

@@ -17,6 +17,7 @@ import pytest
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.engine_status import EnginePhase, EngineStatus
 from kvarn.domain.launch.restart_policy import RestartPolicy
+from kvarn.domain.live.log_line import LogLevel
 from kvarn.services import paths
 from kvarn.services.launch.supervisor import Supervisor
 from patience import HANG_S, eventually, promptly
@@ -200,6 +201,19 @@ def test_a_kill_from_outside_is_told_as_a_kill(supervisor, make_plan, fake_build
     assert report.kind == "killed"
 
 
+def test_a_kill_that_is_followed_by_a_restart_is_a_warning_in_the_log(
+    make_supervisor, make_plan, fake_build, recorder
+) -> None:
+    supervisor = make_supervisor(restart_policy=RestartPolicy(pauses_s=(0.05,)))
+    os.kill(serve(supervisor, make_plan(), fake_build).pid, signal.SIGKILL)
+    serving_again(supervisor, 1)
+    killed = next(line for line in recorder.lines if "SIGKILL" in line)
+    assert recorder.levels[killed] is LogLevel.WARNING
+    supervisor.stop()
+    until(supervisor, STOPPED)
+    assert recorder.levels["Stopped."] is None
+
+
 def test_trouble_overcome_while_loading_does_not_explain_a_later_end(
     supervisor, make_plan, fake_build, recorder, tmp_path: Path
 ) -> None:
@@ -301,7 +315,7 @@ def test_a_suspended_machine_is_not_a_silent_engine(make_supervisor, make_plan, 
 def test_a_flood_of_fifty_megabytes_neither_blocks_nor_fills_memory(
     make_supervisor, make_plan, fake_build, recorder
 ) -> None:
-    def slow_reader(source: str, line: str) -> None:
+    def slow_reader(source: str, line: str, level=None) -> None:
         recorder.on_log(source, "")
         time.sleep(0.0005)
 

@@ -42,6 +42,12 @@ def test_the_level_is_the_engines_letter_or_else_what_the_words_say(text, level)
     assert level_of(text) is level
 
 
+def test_who_knows_the_level_gives_it(store):
+    store.append("kvarn", "The engine was killed by another program or user.", LogLevel.WARNING)
+    store.append("kvarn", "starting it again in 1 s")
+    assert [line.level for line in store.last(2)] == [LogLevel.WARNING, LogLevel.INFO]
+
+
 def test_lines_are_read_in_batches_by_number_and_the_loss_is_counted(store):
     for number in range(250):
         store.append("engine", f"line {number}")

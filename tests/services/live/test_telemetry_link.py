@@ -8,10 +8,12 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kvarn.domain.live import quantities as q
 from kvarn.domain.live.engine_meter import EngineFrame
+from kvarn.domain.live.request import FinishedRequest
 from kvarn.domain.live.snapshot import snapshot
 from kvarn.services.clock import SystemClock
 from kvarn.services.live import machine_watch, telemetry_link
@@ -238,6 +240,30 @@ class PacedFeed:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+class AnsweredFeed(PacedFeed):
+    """Lists one finished answer in its first frame."""
+
+    def __init__(self, tok_per_s: float) -> None:
+        super().__init__()
+        self._speeds = [tok_per_s]
+
+    def next_frame(self) -> EngineFrame:
+        frame, speeds, self._speeds = super().next_frame(), self._speeds, []
+        finished = tuple(FinishedRequest(ended_s=frame.t_s, decode_tok_per_s=speed) for speed in speeds)
+        return msgspec.structs.replace(frame, finished=finished)
+
+
+def test_the_last_answers_speed_is_that_of_the_list_until_another_engine_comes():
+    feeds = [AnsweredFeed(21.5), PacedFeed()]
+    store, requests = TelemetryStore(), RequestLog()
+    link = TelemetryLink(store, requests, clock=SystemClock(), make_feed=lambda *_: feeds.pop(0))
+    link.attach("http://127.0.0.1:1", 1)
+    eventually(lambda: snapshot(store, time.monotonic()).last_answer_tok_per_s == 21.5)
+    link.attach("http://127.0.0.1:1", 2)
+    eventually(lambda: snapshot(store, time.monotonic()).last_answer_tok_per_s is None)
+    link.close()
 
 
 @pytest.mark.parametrize(

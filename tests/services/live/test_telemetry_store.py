@@ -92,6 +92,18 @@ def test_a_snapshot_shows_what_is_fresh_and_keeps_the_last_speed_for_the_idle_he
     assert now.is_idle
 
 
+def test_a_new_run_has_no_last_speed_while_the_chart_keeps_the_old_line():
+    store = TelemetryStore(capacity=8)
+    store.append(q.DECODE_TOK_PER_S, 90, 24.0)
+    store.append(q.ANSWER_TOK_PER_S, 91, 21.5)
+    store.begin_run(100)
+    now = snapshot(store, 101)
+    assert (now.last_decode_tok_per_s, now.last_answer_tok_per_s) == (None, None)
+    assert store.window(q.DECODE_TOK_PER_S, 0, 101)[1].tolist() == [24.0]
+    store.append(q.ANSWER_TOK_PER_S, 102, 30.0)
+    assert snapshot(store, 103).last_answer_tok_per_s == 30.0
+
+
 def test_the_request_log_is_bounded_and_read_by_revision():
     log = RequestLog(capacity=3)
     for task in range(5):

@@ -70,9 +70,10 @@ def _context(facts: ModelFacts, settings: LaunchSettings) -> Iterator[PlanProble
             field="context_tokens",
         )
         return
-    yield from _beyond_training(facts, settings)
+    too_long = tuple(_beyond_training(facts, settings))
+    yield from too_long
     rounded = cache_shape(settings).cells
-    if rounded != settings.context_tokens:
+    if rounded != settings.context_tokens and not too_long:
         yield PlanProblem(
             code="context-rounded",
             message=f"The engine works in steps of 256 tokens and will make room for {rounded:,} tokens per slot."

@@ -52,7 +52,7 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 class SpeedRange(msgspec.Struct, frozen=True):
-    """Tokens per second for one sequence; `basis` names the runs it rests on, as a sentence."""
+    """Tokens per second for one sequence; `basis` names the answers it rests on, as a sentence."""
 
     low: float
     high: float
@@ -137,7 +137,7 @@ def _on_gpu(settings: LaunchSettings, calibration: Calibration) -> bool:
 
 
 def _basis(runs: list[DecodeMeasurement], same: bool) -> str:
-    count = "one run" if len(runs) == 1 else f"the last {len(runs)} runs"
+    count = "one answer" if len(runs) == 1 else f"the last {len(runs)} answers"
     last = runs[-1]
     subject = "this model" if same else f"other models, last {last.model_title}"
     where = "GPU" if last.on_gpu else "CPU"

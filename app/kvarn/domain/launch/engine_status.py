@@ -18,7 +18,7 @@ from kvarn.domain.launch.engine_events import (
     StartFailed,
     StopRequested,
 )
-from kvarn.domain.launch.exit_report import ExitReport
+from kvarn.domain.launch.exit_report import PLACE_KINDS, ExitReport
 from kvarn.domain.launch.launch_plan import LaunchPlan
 
 __all__ = ["EnginePhase", "EngineStatus", "ExitReport", "ImpossibleEventError", "advance"]
@@ -63,6 +63,12 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     def is_active(self) -> bool:
         """True while a child exists or is about to."""
         return self.phase not in {EnginePhase.STOPPED, EnginePhase.FAILED}
+
+    @property
+    def was_refused(self) -> bool:
+        """True when the launch could not have its port: no engine of it ever served, so none has failed."""
+        kind = self.report.kind if self.report else ""
+        return self.phase is EnginePhase.FAILED and not self.restarts and kind in PLACE_KINDS
 
 
 class ImpossibleEventError(ValueError):

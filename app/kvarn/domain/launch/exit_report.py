@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+PLACE_KINDS = frozenset({"port-taken", "port-out-of-range", "port-privileged", "host-unusable"})
+"""Ends of a launch that could not have its port or address; no engine ever served."""
+
 
 class ExitReport(msgspec.Struct, frozen=True, kw_only=True):
     """Why an engine ended: a kind for programs, a sentence and a remedy for people, its last words."""

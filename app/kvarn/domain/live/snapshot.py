@@ -21,7 +21,7 @@ class LiveReadings(Protocol):
         """The newest sample (t, value), NaN for a gap; None when there was never one."""
 
     def last_finite(self, name: str) -> tuple[float, float] | None:
-        """The newest sample that is not a gap."""
+        """The newest sample of this run that is not a gap."""
 
     def window(self, name: str, t0_s: float, t1_s: float) -> tuple[Floats, Floats]:
         """Samples between two times."""
@@ -33,7 +33,9 @@ class LiveSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     decode_tok_per_s: float | None
     prefill_tok_per_s: float | None
     last_decode_tok_per_s: float | None
-    """The newest value ever seen, for a greyed headline while idle."""
+    """The newest value seen of this engine, for a greyed headline while idle."""
+    last_answer_tok_per_s: float | None
+    """Decode speed of the last whole answer, as in the list of requests; None before the first."""
     last_prefill_tok_per_s: float | None
     requests_processing: int | None
     requests_deferred: int | None
@@ -89,6 +91,7 @@ def snapshot(store: LiveReadings, now_s: float) -> LiveSnapshot:
         decode_tok_per_s=now(q.DECODE_TOK_PER_S),
         prefill_tok_per_s=now(q.PREFILL_TOK_PER_S),
         last_decode_tok_per_s=ever(q.DECODE_TOK_PER_S),
+        last_answer_tok_per_s=ever(q.ANSWER_TOK_PER_S),
         last_prefill_tok_per_s=ever(q.PREFILL_TOK_PER_S),
         requests_processing=count(q.REQUESTS_PROCESSING),
         requests_deferred=count(q.REQUESTS_DEFERRED),

@@ -60,6 +60,19 @@ def running_engines() -> tuple[EngineNote, ...]:
     return tuple(note for note in notes if note and _process(note.pid, note.started))
 
 
+def engine_text(note: EngineNote) -> str:
+    """`a Kvarn engine (process 7), launched by kvarn serve (process 5)`; by whom only while that one lives."""
+    engine = f"a Kvarn engine (process {note.pid})"
+    console = _process(note.console_pid, note.console_started)
+    if console is None:
+        return engine
+    try:
+        program = "kvarn serve" if "serve" in console.cmdline() else "the Kvarn console"
+    except psutil.Error:
+        return engine
+    return f"{engine}, launched by {program} (process {note.console_pid})"
+
+
 def _folder() -> Path:
     return paths.state_dir() / "engines"
 

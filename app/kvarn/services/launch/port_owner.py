@@ -10,6 +10,7 @@ import sys
 import psutil
 
 from kvarn.domain.launch.launch_plan import PlanProblem
+from kvarn.services.launch.leftovers import engine_text, running_engines
 
 _TRIES = 200
 
@@ -75,8 +76,11 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def owner_of(port: int) -> str:
-    """Name and process id of who listens there, or that it cannot be seen."""
+    """Name and process id of who listens there, an engine of ours as such, or that it cannot be seen."""
     pid = next((c.pid for c in _listeners() if c.laddr.port == port and c.pid), None)
+    ours = next((note for note in running_engines() if note.port == port and pid in (None, note.pid)), None)
+    if ours is not None:
+        return engine_text(ours)
     if pid is None:
         return "another program (which one, the system does not tell)"
     try:

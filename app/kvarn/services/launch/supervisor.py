@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.engine_events import (
@@ -24,6 +25,7 @@ from kvarn.domain.launch.engine_status import EnginePhase, EngineStatus, Impossi
 from kvarn.domain.launch.exit_report import ExitReport
 from kvarn.domain.launch.launch_plan import LaunchPlan
 from kvarn.domain.launch.restart_policy import RestartPolicy
+from kvarn.domain.live.log_line import LogLevel
 from kvarn.services.clock import Clock, SystemClock
 from kvarn.services.launch.engine_run import EngineRun, RunRequest, StartRefusedError
 from kvarn.services.launch.leftovers import end_leftovers
@@ -36,11 +38,17 @@ TERM_GRACE_S = 2.5
 """From the polite request to the rude one; with the reaping after it, well inside the 5 s of a stop."""
 _LONGEST_NAP_S = 0.25
 
-LogSink = Callable[[str, str], None]
 Callback = Callable[[EngineStatus], None]
 
 
-def _no_log(source: str, line: str) -> None:
+class LogSink(Protocol):
+    """Takes a line; without a level it is judged by its words."""
+
+    def __call__(self, source: str, text: str, level: LogLevel | None = None, /) -> None:
+        """Add it."""
+
+
+def _no_log(source: str, text: str, level: LogLevel | None = None, /) -> None:
     pass
 
 
@@ -258,7 +266,8 @@ class Supervisor:
         self._run, self._timer, self._ended_s = None, None, now_s
         served_s = None if status.ready_since_s is None else now_s - status.ready_since_s
         pause_s = None if self._closing else self._policy.pause_s(status.restarts, served_s)
-        self._say(report.message)
+        unasked = LogLevel.WARNING if pause_s is not None else LogLevel.ERROR
+        self._say(report.message, None if stopping else unasked)
         self._apply(ChildExited(now_s, report, will_restart=pause_s is not None))
         if pause_s is not None and self._status.phase is EnginePhase.RESTARTING:
             self._say(f"starting it again in {pause_s:.0f} s")
@@ -293,5 +302,5 @@ class Supervisor:
             if callback in self._callbacks:
                 self._callbacks.remove(callback)
 
-    def _say(self, text: str) -> None:
-        self._on_log("kvarn", text)
+    def _say(self, text: str, level: LogLevel | None = None) -> None:
+        self._on_log("kvarn", text, level)

@@ -25,6 +25,7 @@ class EngineWatch:
     ) -> None:
         self._link, self._store, self._clock, self._api_key = link, store, clock, api_key
         self._phase = supervisor.status.phase
+        self._reason = ""
         self._unsubscribe = supervisor.subscribe(self._on_status)
 
     def close(self) -> None:
@@ -43,8 +44,10 @@ class EngineWatch:
 
     def _mark(self, status: EngineStatus) -> None:
         title = status.plan.model_title if status.plan else ""
+        again = f" again: {self._reason}" if status.restarts else ""
+        self._reason = status.report.message if status.report else ""
         texts = {
-            EnginePhase.STARTING: ("load", f"loading {title}"),
+            EnginePhase.STARTING: ("load", f"loading {title}{again}"),
             EnginePhase.READY: ("ready", f"{title} ready"),
             EnginePhase.STOPPED: ("stop", "engine stopped"),
             EnginePhase.RESTARTING: ("error", status.report.message if status.report else "engine crashed"),

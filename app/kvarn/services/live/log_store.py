@@ -64,12 +64,15 @@ class LogStore:
             if secret and secret not in self._secrets:
                 self._secrets = (*self._secrets, secret)
 
-    def append(self, source: str, text: str) -> None:
-        """Add one line; longer ones are cut with a note of how much is missing. A few microseconds."""
+    def append(self, source: str, text: str, level: LogLevel | None = None) -> None:
+        """Add one line, judged by its words where no level is given. A few microseconds.
+
+        Longer lines are cut with a note of how much is missing.
+        """
         text = _tidy(text)
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        level = level_of(text)
+        level = level or level_of(text)
         with self._lock:
             self._seq += 1
             line = LogLine(self._seq, self._wall(), source, level, text)

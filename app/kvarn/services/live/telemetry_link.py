@@ -191,6 +191,7 @@ class TelemetryLink:
             if wanted is not None:
                 base_url, pid, api_key = wanted
                 self._engine = _Engine(self._make_feed(base_url, api_key, self._clock), pid)
+                self._store.begin_run(self._clock.now())
                 self._set(attached=True, reason=NOT_YET)
         return changed
 
@@ -244,6 +245,8 @@ class TelemetryLink:
             self._store.put(point.name, point.t_s, point.value)
         for request in metering.finished:
             self._requests.append(request)
+            if request.decode_tok_per_s is not None:
+                self._store.append(q.ANSWER_TOK_PER_S, request.ended_s, request.decode_tok_per_s)
         for reason in metering.rebuilds:
             self._store.mark(frame.t_s, "rebuild", reason)
 

@@ -32,6 +32,7 @@ class TelemetryStore:
         self._series: dict[str, Series] = {}
         self._marks: dict[str, deque[Mark]] = {}
         self._revision = 0
+        self._run_began_s = -math.inf
 
     @property
     def revision(self) -> int:
@@ -81,10 +82,16 @@ class TelemetryStore:
             return series.last if series else None
 
     def last_finite(self, name: str) -> tuple[float, float] | None:
-        """The newest sample that is not a gap, for a greyed 'last' figure."""
+        """The newest sample of this run that is not a gap, for a greyed 'last' figure."""
         with self._lock:
             series = self._series.get(name)
-            return series.last_finite if series else None
+            sample = series.last_finite if series else None
+            return sample if sample and sample[0] >= self._run_began_s else None
+
+    def begin_run(self, t_s: float) -> None:
+        """Another engine from here on: what an earlier one did stays drawn, but is no 'last' figure any more."""
+        with self._lock:
+            self._run_began_s = t_s
 
     def names(self) -> tuple[str, ...]:
         """The quantities seen so far."""

@@ -100,7 +100,7 @@ class BudgetVm(QObject):
         if self.budget is None or self.budget.unknown:
             return ""
         if self.near_empty is None:
-            return "Expected decode: known after a first run here"
+            return "Expected decode: known after a first answer here"
         filled = f", {_range(self.filled)} filled" if self.filled else ""
         return f"Expected decode: {_range(self.near_empty)} tok/s near-empty{filled} · {self.near_empty.basis}"
 

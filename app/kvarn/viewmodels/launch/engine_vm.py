@@ -19,6 +19,7 @@ _LEADS = {
     EnginePhase.STOPPING: "Stopping",
     EnginePhase.RESTARTING: "About to restart",
 }
+REFUSED = "The last launch was refused: its port could not be had."
 _DOTS = {
     EnginePhase.READY: "good",
     EnginePhase.STARTING: "busy",
@@ -48,7 +49,7 @@ class EngineVm(QObject):
     @property
     def dot(self) -> str:
         """State for `StateDot`."""
-        return _DOTS[self.status.phase]
+        return "off" if self.status.was_refused else _DOTS[self.status.phase]
 
     @property
     def lead(self) -> str:
@@ -56,7 +57,7 @@ class EngineVm(QObject):
         phase, plan = self.status.phase, self.status.plan
         if phase in _LEADS and plan is not None:
             return f"{_LEADS[phase]} {plan.alias or plan.model_title}"
-        if phase is EnginePhase.FAILED:
+        if phase is EnginePhase.FAILED and not self.status.was_refused:
             return "The engine failed"
         return "Nothing is served"
 
@@ -64,6 +65,8 @@ class EngineVm(QObject):
     def detail(self) -> str:
         """Cache types and context while there is an engine; else what happened or what to do."""
         plan, report = self.status.plan, self.status.report
+        if self.status.was_refused:
+            return REFUSED
         if self.status.phase in {EnginePhase.FAILED, EnginePhase.RESTARTING} and report is not None:
             return report.message
         if not self.status.is_active or plan is None:

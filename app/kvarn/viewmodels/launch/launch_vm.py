@@ -33,6 +33,7 @@ from kvarn.viewmodels.bridge import Bridge
 from kvarn.viewmodels.launch.budget_vm import BudgetVm
 from kvarn.viewmodels.launch.engine_found import build_or_problem
 from kvarn.viewmodels.launch.fields import differences
+from kvarn.viewmodels.launch.port_watch import PortWatch
 from kvarn.viewmodels.launch.settings_memory import SettingsMemory
 from kvarn.viewmodels.library.library_vm import LibraryVm
 from kvarn.viewmodels.settings_vm import SettingsVm
@@ -70,16 +71,13 @@ class LaunchVm(QObject):
         self.v_follows_k = True
         self.build: EngineBuild | None = None
         self.engine_problem: PlanProblem | None = None
-        self.port_problem: PlanProblem | None = None
         self.status: EngineStatus = supervisor.status
         self.draft = LaunchDraft(model=None, settings=self._memory.defaults(), has_api_key=bool(self._key()))
         self.planning: Planning = check_draft(self.draft, None)
         self._locator = Background(build_or_problem(locate), name="locate-engine", parent=self)
         self._locator.answered.connect(self._on_located)
-        self._ports = Background(
-            lambda place, _is_stale: find_port_problem(*place), settle_s=0.2, name="check-port", parent=self
-        )
-        self._ports.answered.connect(self._on_port_checked)
+        self._ports = PortWatch(find_port_problem, self)
+        self._ports.changed.connect(self.changed)
         self._bridge = Bridge(supervisor.subscribe, self)
         self._bridge.received.connect(self._on_status)
         library.changed.connect(self._on_library)
@@ -93,6 +91,11 @@ class LaunchVm(QObject):
     def settings(self) -> LaunchSettings:
         """The draft's settings."""
         return self.draft.settings
+
+    @property
+    def port_problem(self) -> PlanProblem | None:
+        """Why the engine could not listen where the form says."""
+        return self._ports.problem
 
     @property
     def problems(self) -> tuple[PlanProblem, ...]:
@@ -191,6 +194,10 @@ class LaunchVm(QObject):
         self._supervisor.stop()
         self.changed.emit()
 
+    def set_visible(self, visible: bool) -> None:
+        """While the form is seen, a port that cannot be had is asked for again."""
+        self._ports.set_visible(visible)
+
     def close(self) -> None:
         """Hear no more news and end the background work; the engine is not touched."""
         self._bridge.close()
@@ -226,11 +233,6 @@ class LaunchVm(QObject):
         self.build = found if isinstance(found, EngineBuild) else None
         self.engine_problem = None if isinstance(found, EngineBuild) else found
         self._replan()
-
-    def _on_port_checked(self, _place: object, problem: PlanProblem | None) -> None:
-        if problem != self.port_problem:
-            self.port_problem = problem
-            self.changed.emit()
 
     def _on_status(self, status: EngineStatus) -> None:
         was_active, self.status = self.status.is_active, status
@@ -269,9 +271,8 @@ class LaunchVm(QObject):
         running = self.status.plan.settings.port if self.status.is_active and self.status.plan else None
         if self.settings.port == running:
             self._ports.forget()
-            self.port_problem = None
         else:
-            self._ports.ask((self.settings.host, self.settings.port))
+            self._ports.look_at(self.settings.host, self.settings.port)
 
     def _key(self) -> str | None:
         """The API key; one that cannot be used blocks the launch rather than leaving the door open."""

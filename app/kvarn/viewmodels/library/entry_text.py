@@ -33,6 +33,12 @@ def quantisation(entry: ModelEntry) -> str:
     return max(types, key=lambda name: types[name]) if types else ""
 
 
+def box_text(entry: ModelEntry) -> str:
+    """Title and weights in one line; the title alone where it names the weights."""
+    title, weights = one_line(entry.title), quantisation(entry)
+    return title if weights.casefold() in title.casefold() else f"{title} · {weights}"
+
+
 def status_text(entry: ModelEntry) -> str:
     """`ready`, or why not."""
     if entry.problem is not None:

@@ -26,13 +26,15 @@ class Headline:
 
 
 def decode_headline(now: LiveSnapshot, why_absent: str) -> Headline:
-    """Speed now; while idle the last one, dimmed and said to be so."""
+    """Speed now; while idle that of the last answer, or the last one seen of it, dimmed and said to be so."""
     if now.decode_tok_per_s is not None:
         return Headline("Decode", rate_text(now.decode_tok_per_s), "tok/s", _load_text(now))
-    if why_absent or now.last_decode_tok_per_s is None:
+    answer = now.last_answer_tok_per_s
+    last = now.last_decode_tok_per_s if answer is None else answer
+    if why_absent or last is None:
         return Headline("Decode", None, "tok/s", why_absent or "no answer yet")
-    state = "idle, last answer" if now.is_idle else _prefill_text(now)
-    return Headline("Decode", rate_text(now.last_decode_tok_per_s), "tok/s", state, is_dim=True)
+    idle = "idle, last seen" if answer is None else "idle, last answer"
+    return Headline("Decode", rate_text(last), "tok/s", idle if now.is_idle else _prefill_text(now), is_dim=True)
 
 
 def memory_headline(now: LiveSnapshot, why_absent: str) -> Headline:
@@ -78,5 +80,5 @@ def _load_text(now: LiveSnapshot) -> str:
 
 def _prefill_text(now: LiveSnapshot) -> str:
     if now.prefill_tok_per_s is None:
-        return _load_text(now) or "last answer"
+        return _load_text(now) or "last seen"
     return f"reading the prompt at {rate_text(now.prefill_tok_per_s)} tok/s"

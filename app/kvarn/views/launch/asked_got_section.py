@@ -30,8 +30,8 @@ class AskedGotSection(QWidget):
         self.table.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         header = self.table.horizontalHeader()
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(1, QHeaderView.ResizeMode.Fixed)
+        for column in (0, 1):
+            header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
         self.problem = PlainLabel("", "warn", wrap=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -61,11 +61,24 @@ class AskedGotSection(QWidget):
         self._share_width()
 
     def _share_width(self) -> None:
-        """Each value column as wide as its texts need; where that is too much, the longer one gives way to half."""
-        header = self.table.horizontalHeader()
+        """Figures stand whole, then labels; what is left goes to names, the longer of which gives way to half."""
+        header, width = self.table.horizontalHeader(), self.table.viewport().width()
+        asked_figures, got_figures = self._figures_width(1), self._figures_width(2)
+        header.resizeSection(0, min(self.table.sizeHintForColumn(0), width - asked_figures - got_figures))
+        room = width - header.sectionSize(0)
         asked, got = (max(self.table.sizeHintForColumn(n), header.sectionSizeHint(n)) for n in (1, 2))
-        room = self.table.viewport().width() - header.sectionSize(0)
-        header.resizeSection(1, min(asked, max(room - got, room // 2)))
+        shared = min(asked, max(room - got, room // 2))
+        header.resizeSection(1, min(max(shared, asked_figures), room - got_figures))
+
+    def _figures_width(self, column: int) -> int:
+        """Width of the column's longest figure: a name that is cut can be told, a figure cannot."""
+        model = self.table.text_model
+        rows = [number for number, row in enumerate(model.rows) if _is_figure(row[column])]
+        return max((self.table.sizeHintForIndex(model.index(row, column)).width() for row in rows), default=0)
+
+
+def _is_figure(text: str) -> bool:
+    return text.lstrip("".join(_SIGNS.values())).replace(",", "").isdigit()
 
 
 def _short(value: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from kvarn.domain.launch.launch_plan import FlashAttention, PlanProblem, Severity
@@ -101,6 +102,16 @@ class LaunchPanel(Card):
         self.advanced.refresh()
         self._refresh_problems()
         self._refresh_foot()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Seen again: a problem of the port may be gone."""
+        super().showEvent(event)
+        self._vm.set_visible(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Not seen: nothing is asked for again."""
+        super().hideEvent(event)
+        self._vm.set_visible(False)
 
     def _refresh_kv(self) -> None:
         vm = self._vm

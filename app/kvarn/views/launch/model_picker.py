@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from kvarn.domain.library.model_entry import ModelEntry
-from kvarn.viewmodels.library.entry_text import quantisation, summary_text
+from kvarn.viewmodels.library.entry_text import box_text, summary_text
 from kvarn.viewmodels.library.model_table import ENTRY_ROLE, ModelTable
 from kvarn.views.theme import XS, S, sized_font, theme
 from kvarn.views.widgets.labels import PlainLabel, one_line
@@ -44,8 +44,7 @@ class ModelPicker(QComboBox):
         """Offer these models; the closed box shows the chosen one."""
         self.popup.table.set_entries(entries)
         self.popup.current_id = chosen.id if chosen else ""
-        parts = (one_line(chosen.title), quantisation(chosen)) if chosen else ("Choose a model",)
-        self.setItemText(0, " · ".join(part for part in parts if part))
+        self.setItemText(0, box_text(chosen) if chosen else "Choose a model")
 
     def showPopup(self) -> None:
         """Open our own list instead of the plain one."""
