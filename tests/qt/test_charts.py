@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint
 
+from hand_clock import HandClock
 from kvarn.domain.live import quantities as q
 from kvarn.domain.live.csv_text import csv_bytes
 from kvarn.services.live.telemetry_store import TelemetryStore
@@ -34,19 +35,6 @@ AWKWARD = {
     "one lone point": [NAN, 50.0, NAN],
     "two equal points": [50.0, 50.0],
 }
-
-
-class HandClock:
-    """Stands still until it is turned."""
-
-    def __init__(self) -> None:
-        self.t = 1000.0
-
-    def now(self) -> float:
-        return self.t
-
-    def sleep(self, seconds: float) -> None:
-        self.t += seconds
 
 
 def frame_of(name: str, values: list[float]) -> ChartFrame:

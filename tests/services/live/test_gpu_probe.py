@@ -6,23 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from hand_clock import HandClock
 from kvarn.services.live.gpu_probe import GpuProbe
 
 FAKE = Path(__file__).parents[2] / "fakes" / "fake_nvml"
 GIB = 1 << 30
-
-
-class HandClock:
-    """Time moves when the test says so."""
-
-    def __init__(self) -> None:
-        self.t = 1000.0
-
-    def now(self) -> float:
-        return self.t
-
-    def sleep(self, seconds: float) -> None:
-        self.t += seconds
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import pytest
 
+from hand_clock import HandClock
 from kvarn.domain.live.log_line import LogLevel, level_of
 from kvarn.services.live import log_store
 from kvarn.services.live.log_store import LogStore
@@ -67,19 +68,6 @@ def test_the_file_has_every_line_and_the_ring_only_the_newest(store):
     text = store.path.read_text().splitlines()
     assert len(text) == 250
     assert text[0].endswith("engine info line 0")
-
-
-class HandClock:
-    """Stands still until it is turned."""
-
-    def __init__(self) -> None:
-        self.t = 1000.0
-
-    def now(self) -> float:
-        return self.t
-
-    def sleep(self, seconds: float) -> None:
-        self.t += seconds
 
 
 def test_a_line_that_stands_alone_is_on_the_disk_at_once(tmp_path):
