@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from kvarn.commands import doctor, models, plan, serve
+from kvarn.commands import compare, doctor, models, plan, runs, serve
 from kvarn.commands.output import fail
 from kvarn.domain.errors import KvarnError
 
@@ -26,6 +26,8 @@ app.command("models")(models.list_models)
 app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
 app.command("serve")(serve.serve)
+app.command("compare")(compare.compare)
+app.add_typer(runs.runs, name="runs")
 
 
 def run() -> None:

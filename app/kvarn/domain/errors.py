@@ -5,7 +5,9 @@ KvarnError
 ├── EngineCallError       an engine program or the worker answered something unusable
 ├── ModelNotFoundError    a name or path on the command line matches no model
 ├── SettingsError         a value cannot be stored or read
-└── ProfileError          a profile cannot be saved, read or imported
+├── ProfileError          a profile cannot be saved, read or imported
+├── CompareError          a comparison cannot be made as asked
+└── ResultError           stored results cannot be read or kept
 
 Every message is one sentence a person can act on; `detail` holds the machine's own words.
 """
@@ -39,3 +41,11 @@ class SettingsError(KvarnError):
 
 class ProfileError(KvarnError):
     """A launch profile cannot be saved, read or imported."""
+
+
+class CompareError(KvarnError):
+    """A comparison cannot be made as asked."""
+
+
+class ResultError(KvarnError):
+    """Stored results cannot be read or kept."""

@@ -7,14 +7,13 @@ the model and its context through the engine's own bindings with `no_alloc`, and
 
 from __future__ import annotations
 
-import ctypes
-import importlib
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from kvarn.services.launch.bindings import load_bindings, type_number
 
 
 class WorkerRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +47,7 @@ class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def answer(request: WorkerRequest) -> WorkerAnswer:
     """Build model and context without memory; return what the engine said about it."""
-    bindings = _bindings(Path(request.package_dir))
+    bindings = load_bindings(Path(request.package_dir))
     lines: list[str] = []
     callback = bindings.llama_log_callback(lambda _level, text, _data: lines.append(text.decode(errors="replace")))
     bindings.llama_log_set(callback, None)
@@ -60,14 +59,6 @@ def answer(request: WorkerRequest) -> WorkerAnswer:
     if context and request.with_mtp:
         context = bindings.llama_init_from_model(model, _draft_params(bindings, request, context))
     return WorkerAnswer(ok=bool(context), log="".join(lines))
-
-
-def _bindings(package_dir: Path) -> Any:
-    """The module `llama_cpp.llama_cpp` alone: its package would load the high-level API as well."""
-    package = types.ModuleType("llama_cpp")
-    package.__path__ = [str(package_dir)]
-    sys.modules["llama_cpp"] = package
-    return importlib.import_module("llama_cpp.llama_cpp")
 
 
 def _model_params(bindings: Any, request: WorkerRequest) -> Any:
@@ -93,8 +84,8 @@ def _context_params(bindings: Any, request: WorkerRequest) -> Any:
     params.kv_unified = request.kv_unified
     params.swa_full = request.swa_full
     params.flash_attn_type = request.flash_attention
-    params.type_k = _type_number(request, request.kv_k)
-    params.type_v = _type_number(request, request.kv_v)
+    params.type_k = type_number(Path(request.package_dir), request.kv_k)
+    params.type_v = type_number(Path(request.package_dir), request.kv_v)
     return params
 
 
@@ -106,23 +97,9 @@ def _draft_params(bindings: Any, request: WorkerRequest, target: Any) -> Any:
     params.n_ctx = bindings.llama_n_ctx(target)
     params.n_rs_seq = 0
     params.n_outputs_max, params.n_outputs_max_per_seq = request.slots, 1
-    params.type_k = _type_number(request, request.draft_kv_k)
-    params.type_v = _type_number(request, request.draft_kv_v)
+    params.type_k = type_number(Path(request.package_dir), request.draft_kv_k)
+    params.type_v = type_number(Path(request.package_dir), request.draft_kv_v)
     return params
-
-
-def _type_number(request: WorkerRequest, name: str) -> int:
-    """A type's number in this build, found by its name; numbers differ between builds."""
-    library = _ggml_base(Path(request.package_dir))
-    library.ggml_type_name.restype = ctypes.c_char_p
-    wanted = name.encode()
-    # Dense from 0 up; the plan was checked against this engine's own list, so the name is there.
-    return next(number for number in range(256) if library.ggml_type_name(number) == wanted)
-
-
-def _ggml_base(package_dir: Path) -> ctypes.CDLL:
-    names = ("libggml-base.so", "libggml-base.dylib", "ggml-base.dll")
-    return ctypes.CDLL(str(next(p for name in names if (p := package_dir / "lib" / name).exists())))
 
 
 def main() -> None:

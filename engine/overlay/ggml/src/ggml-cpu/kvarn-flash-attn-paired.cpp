@@ -23,16 +23,40 @@ struct query_pair {
 
 static_assert(sizeof(query_pair) <= 2*GROUP*sizeof(float), "kvarn_fa_query_bytes");
 
+// 64 values of a few keys, decoded once for all rows. Through memory: with the sums at hand there are no registers to decode in.
+struct decoded_keys {
+    static constexpr int MAX = 32;
+    int8_t levels[MAX][2][32];  // low and high
+    int8_t magnitudes[MAX][2][32];
+
+    template <class codec>
+    void take(const char * const * keys, int n, int g) {
+        for (int k = 0; k < n; k++) {
+            const pair x = codec::levels(keys[k], g);
+            _mm256_store_si256((__m256i *) levels[k][0], x.low);
+            _mm256_store_si256((__m256i *) levels[k][1], x.high);
+            _mm256_store_si256((__m256i *) magnitudes[k][0], _mm256_abs_epi8(x.low));
+            _mm256_store_si256((__m256i *) magnitudes[k][1], _mm256_abs_epi8(x.high));
+        }
+    }
+};
+
+static inline __m256i load(const int8_t * from) {
+    return _mm256_loadu_si256((const __m256i *) from);
+}
+
 // 8 partial sums, four of each group. A query value is -128 only where its scale is 0, so moving a level's sign to it is exact.
-static inline __m256i dot(const pair & x, const pair & magnitude, const query_pair & q) {
-    const __m256i low  = _mm256_sign_epi8(_mm256_loadu_si256((const __m256i *) q.low),  x.low);
-    const __m256i high = _mm256_sign_epi8(_mm256_loadu_si256((const __m256i *) q.high), x.high);
+static inline __m256i dot(const decoded_keys & keys, int k, const query_pair & q) {
+    const __m256i low  = _mm256_sign_epi8(load(q.low),  load(keys.levels[k][0]));
+    const __m256i high = _mm256_sign_epi8(load(q.high), load(keys.levels[k][1]));
+    const __m256i magnitude_low  = load(keys.magnitudes[k][0]);
+    const __m256i magnitude_high = load(keys.magnitudes[k][1]);
 #if defined(__AVXVNNI__)
-    return _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), magnitude.low, low), magnitude.high, high);
+    return _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), magnitude_low, low), magnitude_high, high);
 #else
     const __m256i one = _mm256_set1_epi16(1);
-    return _mm256_add_epi32(_mm256_madd_epi16(_mm256_maddubs_epi16(magnitude.low, low), one),
-                            _mm256_madd_epi16(_mm256_maddubs_epi16(magnitude.high, high), one));
+    return _mm256_add_epi32(_mm256_madd_epi16(_mm256_maddubs_epi16(magnitude_low, low), one),
+                            _mm256_madd_epi16(_mm256_maddubs_epi16(magnitude_high, high), one));
 #endif
 }
 
@@ -50,42 +74,44 @@ static inline __m256 scales_of(const char * const * keys, int g) {
     return _mm256_set_m128(codec::has_pairs ? first : scales_at(codec::block_at(g + 1)), first);
 }
 
+// n is a multiple of 4.
 template <class codec, int n_rows>
-static void meet_four_keys(const query_pair * q, int n_pairs, const char * const * keys, float * scores) {
-    __m256 total[n_rows];
-    for (int m = 0; m < n_rows; m++) {
-        total[m] = _mm256_setzero_ps();
-    }
+static void meet(const query_pair * q, int n_pairs, const char * const * keys, int n, float * scores) {
+    alignas(32) decoded_keys decoded;
+    __m256 total[decoded_keys::MAX/4][n_rows];
     for (int i = 0; i < n_pairs; i++) {
-        __m256i sum[n_rows][4];
-        for (int k = 0; k < 4; k++) {
-            const pair x         = codec::levels(keys[k], 2*i);
-            const pair magnitude = { _mm256_abs_epi8(x.low), _mm256_abs_epi8(x.high) };
+        decoded.take<codec>(keys, n, 2*i);
+        for (int k = 0; k < n; k += 4) {
+            const __m256 d = scales_of<codec>(keys + k, 2*i);
             for (int m = 0; m < n_rows; m++) {
-                sum[m][k] = dot(x, magnitude, q[m*n_pairs + i]);
+                const query_pair & row = q[m*n_pairs + i];
+                const __m256i first  = _mm256_hadd_epi32(dot(decoded, k,     row), dot(decoded, k + 1, row));
+                const __m256i second = _mm256_hadd_epi32(dot(decoded, k + 2, row), dot(decoded, k + 3, row));
+                const __m256  four   = _mm256_cvtepi32_ps(_mm256_hadd_epi32(first, second));
+                const __m256  scale  = _mm256_mul_ps(d, _mm256_loadu_ps(row.scale));
+                total[k/4][m] = i == 0 ? _mm256_mul_ps(four, scale) : _mm256_fmadd_ps(four, scale, total[k/4][m]);
             }
         }
-        const __m256 d = scales_of<codec>(keys, 2*i);
-        for (int m = 0; m < n_rows; m++) {
-            const __m256i four  = _mm256_hadd_epi32(_mm256_hadd_epi32(sum[m][0], sum[m][1]), _mm256_hadd_epi32(sum[m][2], sum[m][3]));
-            const __m256  scale = _mm256_mul_ps(d, _mm256_loadu_ps(q[m*n_pairs + i].scale));
-            total[m] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(four), scale, total[m]);
-        }
     }
-    for (int m = 0; m < n_rows; m++) {
-        _mm_storeu_ps(scores + m*KVARN_FA_KEYS, _mm_add_ps(_mm256_castps256_ps128(total[m]), _mm256_extractf128_ps(total[m], 1)));
+    for (int k = 0; k < n; k += 4) {
+        for (int m = 0; m < n_rows; m++) {
+            const __m256 both_groups = total[k/4][m];
+            _mm_storeu_ps(scores + m*KVARN_FA_KEYS + k, _mm_add_ps(_mm256_castps256_ps128(both_groups), _mm256_extractf128_ps(both_groups, 1)));
+        }
     }
 }
 
 template <class codec, int n_rows>
 static void meet_keys(const query_pair * q, int n_pairs, const kvarn_fa_cached & keys, float * scores) {
-    for (int first = 0; first < keys.n; first += 4) {
-        const char * four[4];
-        for (int k = 0; k < 4; k++) {
+    static_assert(KVARN_FA_KEYS % 4 == 0, "scores are written by fours");
+    for (int first = 0; first < keys.n; first += decoded_keys::MAX) {
+        const int n = std::min((keys.n - first + 3)/4*4, +decoded_keys::MAX);
+        const char * some[decoded_keys::MAX];
+        for (int k = 0; k < n; k++) {
             // past the end the last row stands in; nobody reads those scores
-            four[k] = keys.data + std::min(first + k, keys.n - 1)*keys.stride;
+            some[k] = keys.data + std::min(first + k, keys.n - 1)*keys.stride;
         }
-        meet_four_keys<codec, n_rows>(q, n_pairs, four, scores + first);
+        meet<codec, n_rows>(q, n_pairs, some, n, scores + first);
     }
 }
 

@@ -84,9 +84,14 @@ struct trellis_nibble_pairs : nibble_pairs<at> {
 // 16 bytes of two low bits and 8 of the high bit.
 template <class at>
 struct planar_pairs : at {
+    // the bytes with the low bits of a group in both halves of its lane
+    static __m256i low_bytes(const char * row, int g) {
+        const __m256i each = _mm256_setr_epi64x(0x0706050403020100, 0x0706050403020100, 0x0f0e0d0c0b0a0908, 0x0f0e0d0c0b0a0908);
+        return _mm256_shuffle_epi8(both((const int8_t *) row + at::codes_at(g)), each);
+    }
+
     static pair low_bits(const char * row, int g) {
-        const __m256i each  = _mm256_setr_epi64x(0x0706050403020100, 0x0706050403020100, 0x0f0e0d0c0b0a0908, 0x0f0e0d0c0b0a0908);
-        const __m256i bytes = _mm256_shuffle_epi8(both((const int8_t *) row + at::codes_at(g)), each);
+        const __m256i bytes = low_bytes(row, g);
         const __m256i two   = _mm256_set1_epi8(3);
         return { _mm256_and_si256(_mm256_srlv_epi64(bytes, _mm256_setr_epi64x(0, 2, 0, 2)), two),
                  _mm256_and_si256(_mm256_srlv_epi64(bytes, _mm256_setr_epi64x(4, 6, 4, 6)), two) };
@@ -115,18 +120,26 @@ struct planar_pairs : at {
 // A group is a ring: before the first of the low values comes the last of the high ones, in the same lane.
 template <class at>
 struct trellis_planar_pairs : planar_pairs<at> {
-    static pair levels(const char * row, int g) {
-        const pair two = planar_pairs<at>::low_bits(row, g);
-        const pair u   = planar_pairs<at>::high_bit(row, g);
-        return look_up(both(tcq3_levels::table), { index(two.low, u.low, u.high), index(two.high, u.high, u.low) });
+    // LEVELS[e][w][rank] at rank << 2 | e << 1 | w: a comparison's -1 is then one step
+    static __m256i table() {
+        const __m256i ranks = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,
+                                               0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        return _mm256_shuffle_epi8(both(tcq3_levels::table), ranks);
     }
 
-    static __m256i index(__m256i two, __m256i u, __m256i before) {
+    static pair levels(const char * row, int g) {
+        const pair    u     = planar_pairs<at>::high_bit(row, g);
+        const __m256i bytes = planar_pairs<at>::low_bytes(row, g);
+        const __m256i ranks = _mm256_set1_epi8(3 << 2);
+        const pair    rank  = { _mm256_and_si256(_mm256_sllv_epi64(bytes, _mm256_setr_epi64x(2, 0, 2, 0)), ranks),
+                                _mm256_and_si256(_mm256_srlv_epi64(bytes, _mm256_setr_epi64x(2, 4, 2, 4)), ranks) };
+        return look_up(table(), { index(rank.low, u.low, u.high), index(rank.high, u.high, u.low) });
+    }
+
+    static __m256i index(__m256i rank, __m256i u, __m256i before) {
         const __m256i u1 = _mm256_alignr_epi8(u, before, 15);
         const __m256i u2 = _mm256_alignr_epi8(u, before, 14);
-        const __m256i w  = _mm256_and_si256(_mm256_xor_si256(u, u2), _mm256_set1_epi8(4));
-        const __m256i e  = _mm256_and_si256(u1, _mm256_set1_epi8(8));
-        return _mm256_or_si256(two, _mm256_or_si256(w, e));
+        return _mm256_or_si256(_mm256_sub_epi8(rank, _mm256_xor_si256(u, u2)), _mm256_and_si256(u1, _mm256_set1_epi8(2)));
     }
 };
 

@@ -1,0 +1,133 @@
+"""Speed of a trellis type beside the scalar type of its size, token by token in one process.
+
+usage: kv_siblings.py [--model starter|gemma|FILE] [--pairs tcq4_0:tbq4_0,tcq3_0:planar3_0] [--depths 0,2048,4096,8192]
+                      [--threads 2] [--tokens 64]
+
+Runs of a whole program, one after another, cannot see a few percent on a machine whose speed changes from second to
+second. Here one cache for each type is filled side by side, 256 tokens at a time, and decodes a token in turns at each
+depth; a ratio is that of two neighbours. Decode: medians over `--tokens` tokens at the depth. Prefill: over the eight
+pieces before the depth and the piece behind it. Speeds of CPU kernels only: a piece is timed by the wall clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+
+from kvarn.domain.compare.kv_pair import KvPair, parse_pair
+from kvarn.services.compare.text_reader import TextReader, Tokens, reference_text, tokenize
+from kvarn.services.launch.bindings import load_bindings
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from real_models import join_gemma, starter_path  # noqa: E402
+
+PIECE = 256
+PACKAGE = Path(llama_cpp.__file__).parent
+Times = dict[KvPair, list[float]]
+
+
+def timed(reader: TextReader, tokens: Tokens, start: int, *, wanted: bool) -> float:
+    """Seconds to read these tokens."""
+    began = time.perf_counter()
+    reader.logits(tokens, start, wanted=wanted)
+    return time.perf_counter() - began
+
+
+def in_turns(readers: dict[KvPair, TextReader], turn: int) -> list[KvPair]:
+    """Each in a place that moves on: nobody is always first."""
+    names = list(readers)
+    return names[turn % len(names) :] + names[: turn % len(names)]
+
+
+def read_piece(readers: dict[KvPair, TextReader], text: Tokens, start: int, found: Times) -> None:
+    """Prefill all by one piece."""
+    for name in in_turns(readers, start // PIECE):
+        found[name].append(timed(readers[name], text[start : start + PIECE], start, wanted=False))
+
+
+def decode_at(readers: dict[KvPair, TextReader], text: Tokens, depth: int, tokens: int) -> Times:
+    """Decode a few tokens in turns, then take them out again."""
+    found: Times = {name: [] for name in readers}
+    for step in range(tokens + 4):
+        for name in in_turns(readers, step):
+            took = timed(readers[name], text[depth + step : depth + step + 1], depth + step, wanted=True)
+            if step >= 4:  # the first build the graph and warm the caches
+                found[name].append(took)
+    for reader in readers.values():
+        reader.forget_from(depth)
+    return found
+
+
+def ratio_text(own: list[float], sibling: list[float]) -> str:
+    """Speed of one over the other, by neighbours: median and quartiles."""
+    ratios = sorted(s / o for o, s in zip(own, sibling, strict=True))
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return f"{middle:.2f} ({low:.2f}–{high:.2f})"
+
+
+def measure(readers: dict[KvPair, TextReader], text: Tokens, arguments: argparse.Namespace) -> None:
+    """Walk through the text and print a line for each pair at each depth."""
+    prefill: Times = {name: [] for name in readers}
+    at = 0
+    for depth in sorted(map(int, arguments.depths.split(","))):
+        while at < depth:
+            read_piece(readers, text, at, prefill)
+            at += PIECE
+        decoded = decode_at(readers, text, depth, arguments.tokens)
+        while len(next(iter(prefill.values()))) * PIECE < depth + PIECE:
+            read_piece(readers, text, at, prefill)
+            at += PIECE
+        for own, sibling in (map(parse_pair, pair.split(":")) for pair in arguments.pairs.split(",")):
+            recent = {name: prefill[name][-9:] * (2 if len(prefill[name]) < 2 else 1) for name in (own, sibling)}
+            row = [own.name, sibling.name, f"{depth:,}"]
+            row += [f"{1 / statistics.median(decoded[own]):.1f}", ratio_text(decoded[own], decoded[sibling])]
+            row += [f"{PIECE / statistics.median(recent[own]):.0f}", ratio_text(recent[own], recent[sibling])]
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+def main() -> None:
+    """One model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="starter")
+    parser.add_argument("--pairs", default="tcq4_0:tbq4_0,tcq3_0:planar3_0")
+    parser.add_argument("--depths", default="0,2048,4096,8192")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=64)
+    arguments = parser.parse_args()
+    bindings = load_bindings(PACKAGE)
+    quiet = bindings.llama_log_callback(lambda _level, _text, _data: None)
+    bindings.llama_log_set(quiet, None)
+    bindings.llama_backend_init()
+    with tempfile.TemporaryDirectory() as folder:
+        print_table(bindings, arguments, Path(folder))
+
+
+def print_table(bindings: Any, arguments: argparse.Namespace, folder: Path) -> None:
+    """Load, measure, print."""
+    name = arguments.model
+    path = starter_path() if name == "starter" else join_gemma(folder) if name == "gemma" else Path(name)
+    model = bindings.llama_model_load_from_file(str(path).encode(), bindings.llama_model_default_params())
+    if not model:
+        raise SystemExit(f"kv_siblings: {path} cannot be loaded")
+    context = max(map(int, arguments.depths.split(","))) + 2 * PIECE
+    names = [parse_pair(word) for pair in arguments.pairs.split(",") for word in pair.split(":")]
+    readers = {
+        pair: TextReader(bindings, PACKAGE, model, pair, context, arguments.threads, PIECE)
+        for pair in dict.fromkeys(names)
+    }
+    print(f"{path.name}, {arguments.threads} threads; tok/s, and speed over the sibling's\n")
+    print("| type | beside | depth | decode | ratio | prefill | ratio |\n|---|---|--:|--:|--:|--:|--:|", flush=True)
+    measure(readers, tokenize(bindings, model, reference_text())[:context], arguments)
+
+
+if __name__ == "__main__":
+    main()
