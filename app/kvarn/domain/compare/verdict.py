@@ -29,9 +29,9 @@ def speed_words(ratio: Spread | None, floor: Spread | None) -> str:
     """A difference is one when every round lies outside what the reference does to itself."""
     if ratio is None:
         return ""
-    # The floor's direction is chance: equal runs differ by as much upwards as downwards.
-    swing = max(abs(edge - 1) for edge in (floor.low, floor.high)) if floor else 0.0
-    if ratio.low > 1 + swing or ratio.high < 1 - swing:
+    # The floor's direction is chance: equal runs differ by that factor upwards as well as downwards.
+    swing = max(floor.high, 1 / floor.low) if floor and floor.low > 0 else 1.0
+    if ratio.low > swing or ratio.high < 1 / swing:
         return f"{ratio.median:.2f} × the decode of f16"
     return "decode as f16 within noise"
 
