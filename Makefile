@@ -20,7 +20,8 @@ bench:  ## what the console costs, measured; run it on a machine at rest
 	@packaging/bench.sh
 
 bench-kv: ## our engine against an unpatched build of the same source, by cache type and depth
-	@stock=$$(packaging/stock-engine.sh) && uv=$$(packaging/uv.sh) && "$$uv" run --quiet python packaging/bench/kv_speed.py "$$stock"
+	@stock=$$(packaging/stock-engine.sh) && uv=$$(packaging/uv.sh) && "$$uv" run --quiet python packaging/bench/kv_speed.py "$$stock" && \
+	    "$$uv" run --quiet python packaging/bench/kv_siblings.py
 
 cuda-check: ## compile our CUDA code for every architecture (needs nvcc, no GPU) and run its codecs on the host
 	@packaging/cuda-check.sh

@@ -12,91 +12,42 @@ the Python language reference that every CPython carries (`pydoc_data.topics`).
 from __future__ import annotations
 
 import argparse
-import ctypes
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import llama_cpp
 import numpy as np
+
+from kvarn.domain.compare.divergence import Logits, divergences, same_first_choice
+from kvarn.domain.compare.kv_pair import REFERENCE, parse_pair
+from kvarn.services.compare.text_reader import TextReader, Tokens, first_token, reference_text, tokenize
+from kvarn.services.launch.bindings import load_bindings
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from real_models import join_gemma, starter_path  # noqa: E402
 
+PACKAGE = Path(llama_cpp.__file__).parent
 TYPES = "f16,q8_0,q4_0,tbq4_0,tcq4_0,q8_0/planar3_0,planar3_0,tcq3_0"
 LONG = {"starter": 8192, "gemma": 16384}
 BATCH = 256
 """Tokens between two comparisons: the logits of one batch are all that is kept."""
 
 
-def type_id(name: str) -> int:
-    """ggml's number of a cache type, from the bindings' constants."""
-    found = getattr(llama_cpp, f"GGML_TYPE_{name.upper()}", None)
-    if found is None:
-        raise SystemExit(f"kv_quality: this engine has no cache type {name}")
-    return int(found)
-
-
-def reference_text() -> str:
-    """The Python language reference, topic by topic."""
-    from pydoc_data.topics import topics
-
-    return "\n\n".join(topics[name] for name in sorted(topics))
-
-
-class Reader:
-    """One context with one pair of cache types over a shared model."""
-
-    def __init__(self, model: ctypes.c_void_p, kv: str, context: int, threads: int) -> None:
-        k, _, v = kv.partition("/")
-        params = llama_cpp.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch, params.n_seq_max = context, BATCH, BATCH, 1
-        params.n_threads = params.n_threads_batch = threads
-        params.type_k, params.type_v, params.flash_attn_type = type_id(k), type_id(v or k), 1
-        self._vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
-        self._context = llama_cpp.llama_init_from_model(model, params)
-        if not self._context:
-            raise SystemExit(f"kv_quality: the engine refuses {kv} for this model")
-
-    def restart(self) -> None:
-        """Forget the text."""
-        llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
-
-    def logits(self, tokens: np.ndarray, start: int, *, wanted: bool) -> np.ndarray:
-        """Read tokens at positions from `start`; logits of each, (tokens, vocabulary) float32; none unless wanted."""
-        batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
-        batch.n_tokens = len(tokens)
-        for at, token in enumerate(tokens.tolist()):
-            batch.token[at], batch.pos[at], batch.n_seq_id[at], batch.logits[at] = token, start + at, 1, wanted
-            batch.seq_id[at][0] = 0
-        failed = llama_cpp.llama_decode(self._context, batch)
-        llama_cpp.llama_batch_free(batch)
-        if failed:
-            raise SystemExit(f"kv_quality: decoding failed with {failed}")
-        if not wanted:
-            return np.empty((0, self._vocab), np.float32)
-        shape = (len(tokens), self._vocab)
-        return np.ctypeslib.as_array(llama_cpp.llama_get_logits(self._context), shape=shape)
-
-    def close(self) -> None:
-        """Free the cache."""
-        llama_cpp.llama_free(self._context)
-
-
 class Score:
-    """Sums over scored tokens of one cache type against f16."""
+    """What is known of the scored tokens of one cache type against f16."""
 
     def __init__(self) -> None:
         self._divergences: list[np.ndarray] = []
         self._agreements: list[np.ndarray] = []
 
-    def add(self, base: np.ndarray, other: np.ndarray) -> None:
-        """Both of shape (tokens, vocabulary), logits; base is what f16 says."""
-        log_p, log_q = log_softmax(base), log_softmax(other)
-        self._divergences.append(np.einsum("tv,tv->t", np.exp(log_p), log_p - log_q, dtype=np.float64))
-        self._agreements.append(base.argmax(axis=1) == other.argmax(axis=1))
+    def add(self, base: Logits, other: Logits) -> None:
+        """Logits of the same tokens; base is what f16 says."""
+        self._divergences.append(divergences(base, other))
+        self._agreements.append(same_first_choice(base, other))
 
     def cells(self) -> list[str]:
         """Mean KLD and its standard error, 99.9 % quantile, share of equal first choices and its standard error."""
@@ -109,17 +60,13 @@ class Score:
         ]
 
 
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Along the vocabulary, in float32 with the largest taken off first."""
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True, dtype=np.float64)).astype(np.float32)
-
-
-def score(readers: dict[str, Reader], base: Reader, tokens: np.ndarray, context: int, bos: int) -> dict[str, Score]:
+def score(
+    readers: dict[str, TextReader], base: TextReader, tokens: Tokens, context: int, bos: int | None
+) -> dict[str, Score]:
     """Read chunk by chunk of `context` tokens, all readers in step, and score the second half of each but its last."""
     scores = {kv: Score() for kv in readers}
     for chunk in tokens.reshape(-1, context):
-        chunk[0] = bos if bos >= 0 else chunk[0]
+        chunk[0] = chunk[0] if bos is None else bos
         for reader in (base, *readers.values()):
             reader.restart()
         for start in range(0, context, BATCH):
@@ -134,31 +81,26 @@ def score(readers: dict[str, Reader], base: Reader, tokens: np.ndarray, context:
     return scores
 
 
-def tokenize(model: ctypes.c_void_p, text: str) -> np.ndarray:
-    """The whole text, shape (tokens,)."""
-    raw, vocab = text.encode(), llama_cpp.llama_model_get_vocab(model)
-    room = (llama_cpp.llama_token * (len(raw) + 1))()
-    count = llama_cpp.llama_tokenize(vocab, raw, len(raw), room, len(room), True, False)
-    return np.array(room[:count])
-
-
-def print_table(model: ctypes.c_void_p, name: str, context: int, arguments: argparse.Namespace) -> None:
+def print_table(bindings: Any, model: Any, name: str, context: int, arguments: argparse.Namespace) -> None:
     """One table for one context."""
-    vocab = llama_cpp.llama_model_get_vocab(model)
-    bos = llama_cpp.llama_vocab_bos(vocab) if llama_cpp.llama_vocab_get_add_bos(vocab) else -1
     chunks = -(-arguments.tokens // context)
-    tokens = tokenize(model, arguments.text.read_text("utf-8") if arguments.text else reference_text())
+    text = arguments.text.read_text("utf-8") if arguments.text else reference_text()
+    tokens = tokenize(bindings, model, text)
     if len(tokens) < chunks * context:
         raise SystemExit(f"kv_quality: the text has {len(tokens)} tokens, {chunks} contexts of {context} need more")
-    readers = {kv: Reader(model, kv, context, arguments.threads) for kv in arguments.types.split(",")}
-    base = Reader(model, "f16", context, arguments.threads)
+
+    def reader(kv: str) -> TextReader:
+        return TextReader(bindings, PACKAGE, model, parse_pair(kv), context, arguments.threads, BATCH)
+
+    readers, base = {kv: reader(kv) for kv in arguments.types.split(",")}, reader(REFERENCE.name)
+    bos = first_token(bindings, model)
     scores = score(readers, base, tokens[: chunks * context].copy(), context, bos)
     print(f"\n{name}, context {context}, {chunks * context} tokens, {chunks * (context // 2 - 1)} scored\n")
     print("| K / V | mean KLD | 99.9 % KLD | same first choice, % |\n|---|--:|--:|--:|")
     for kv, of in scores.items():
         print(f"| {kv} | {' | '.join(of.cells())} |", flush=True)
-    for reader in (base, *readers.values()):
-        reader.close()
+    for one in (base, *readers.values()):
+        one.close()
 
 
 def main() -> None:
@@ -171,23 +113,20 @@ def main() -> None:
     parser.add_argument("--text", type=Path)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
-    llama_cpp.llama_log_set(quiet, None)
-    llama_cpp.llama_backend_init()
+    bindings = load_bindings(PACKAGE)
+    quiet = bindings.llama_log_callback(lambda _level, _text, _data: None)
+    bindings.llama_log_set(quiet, None)
+    bindings.llama_backend_init()
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.model or ("starter", "gemma"):
             path = starter_path() if name == "starter" else join_gemma(Path(folder)) if name == "gemma" else Path(name)
-            model = llama_cpp.llama_model_load_from_file(str(path).encode(), llama_cpp.llama_model_default_params())
+            model = bindings.llama_model_load_from_file(str(path).encode(), bindings.llama_model_default_params())
             if not model:
                 raise SystemExit(f"kv_quality: {path} cannot be loaded")
             contexts = arguments.contexts or f"2048,{LONG.get(name, 8192)}"
             for context in map(int, contexts.split(",")):
-                print_table(model, path.name, context, arguments)
-            llama_cpp.llama_model_free(model)
-
-
-@llama_cpp.llama_log_callback
-def quiet(_level: int, _text: bytes, _data: ctypes.c_void_p) -> None:
-    """Nothing of the engine's log belongs in a table."""
+                print_table(bindings, model, path.name, context, arguments)
+            bindings.llama_model_free(model)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ pieces before the depth and the piece behind it. Speeds of CPU kernels only: a p
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
@@ -124,7 +125,8 @@ def print_table(bindings: Any, arguments: argparse.Namespace, folder: Path) -> N
         pair: TextReader(bindings, PACKAGE, model, pair, context, arguments.threads, PIECE)
         for pair in dict.fromkeys(names)
     }
-    print(f"{path.name}, {arguments.threads} threads; tok/s, and speed over the sibling's\n")
+    version = json.loads((PACKAGE / "bin" / "kvarn-build-info.json").read_text())["version"]
+    print(f"{path.name}, {arguments.threads} threads, {version}; tok/s, and speed over the sibling's\n")
     print("| type | beside | depth | decode | ratio | prefill | ratio |\n|---|---|--:|--:|--:|--:|--:|", flush=True)
     measure(readers, tokenize(bindings, model, reference_text())[:context], arguments)
 

@@ -96,7 +96,8 @@ def model_path(name: str, folder: Path) -> Path:
 
 def print_table(programs: dict[str, Path], model: Path, arguments: argparse.Namespace) -> None:
     """Measure depth by depth, printing the rows of each when it is done."""
-    print(f"\n{model.name}, {arguments.threads} threads, {arguments.rounds} rounds; tok/s ours, ratio to stock\n")
+    print(f"\n{model.name}, {arguments.threads} threads, {arguments.rounds} rounds; tok/s ours, ratio to stock")
+    print(f"ours: {json.loads((programs['ours'].parent / 'kvarn-build-info.json').read_text())['version']}\n")
     print("| type | depth | decode | against stock | prefill | against stock |\n|---|--:|--:|--:|--:|--:|")
     types = arguments.types.split(",")
     held_against = sorted({kv for kv in types if kv in STOCK_TYPES} | {"f16"})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
 Logits = npt.NDArray[np.float32]
 """Shape (tokens, vocabulary)."""
+_VALUES_AT_A_TIME = 1 << 19
 
 
 def log_softmax(logits: Logits) -> Logits:
@@ -18,8 +21,18 @@ def log_softmax(logits: Logits) -> Logits:
 
 def divergences(base: Logits, other: Logits) -> npt.NDArray[np.float64]:
     """KLD of each token in nats, shape (tokens,): the sum of p·(ln p − ln q), p what `base` says."""
-    log_p, log_q = log_softmax(base), log_softmax(other)
-    return np.asarray(np.einsum("tv,tv->t", np.exp(log_p), log_p - log_q, dtype=np.float64))
+    found = np.empty(len(base))
+    for rows in _rows_at_a_time(base):
+        log_p, log_q = log_softmax(base[rows]), log_softmax(other[rows])
+        found[rows] = np.einsum("tv,tv->t", np.exp(log_p), log_p - log_q, dtype=np.float64)
+    return found
+
+
+def _rows_at_a_time(logits: Logits) -> Iterator[slice]:
+    """Few enough that what is computed on the way is memory used again, not asked of the kernel each time, which takes
+    longer than computing."""
+    step = max(1, _VALUES_AT_A_TIME // logits.shape[1])
+    return (slice(start, start + step) for start in range(0, len(logits), step))
 
 
 def same_first_choice(base: Logits, other: Logits) -> npt.NDArray[np.bool_]:

@@ -24,10 +24,6 @@ static int64_t index_at(const ggml_tensor * index, int64_t i0, int64_t i1, int64
     return index->type == GGML_TYPE_I64 ? *(const int64_t *) at : *(const int32_t *) at;
 }
 
-int kvarn_set_rows_tasks(const ggml_tensor * dst, int n_threads) {
-    return is_ours(dst) ? n_threads : 1;
-}
-
 // All blocks of all rows in one line, cut evenly: a block knows nothing of its neighbours, so a row may be cut, and a decode step
 // has only one.
 bool kvarn_maybe_set_rows(const ggml_compute_params * params, ggml_tensor * dst) {
