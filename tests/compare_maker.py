@@ -7,16 +7,25 @@ from kvarn.domain.compare.measured import QualitySample, SpeedSample
 from kvarn.domain.compare.setup import CellSize, ComparedModel, CompareSetup, QualitySetup
 
 Q8, MIXED = KvPair("q8_0", "q8_0"), KvPair("q8_0", "tbq4_0")
-QUALITY = QualitySetup(text_name="a text", text_path="", text_sha256="0", context_tokens=256, chunks=2)
+QUALITY = QualitySetup(
+    text_name="a text", text_path="", text_sha256="0", context_tokens=256, chunks=2, needs_bytes=9000
+)
 
 
 def make_setup(**changes) -> CompareSetup:
     """Two pairs beside the reference at two depths, two rounds, two chunks of text."""
     pairs, depths = changes.pop("pairs", (REFERENCE, Q8, MIXED)), changes.pop("depths", (0, 512))
     sizes = tuple(
-        CellSize(pair=p, depth=d, context_tokens=d + 256, kv_bytes=(1000 if p == REFERENCE else 500), needs_bytes=5000)
-        for p in pairs
-        for d in depths
+        CellSize(
+            pair=pair,
+            depth=depth,
+            context_tokens=depth + 256,
+            kv_bytes=1000 if pair == REFERENCE else 500,
+            weights_bytes=3000,
+            needs_bytes=5000,
+        )
+        for pair in pairs
+        for depth in depths
     )
     given = {
         "model": ComparedModel(id="m", title="M", path="/m.gguf", file_bytes=1, modified_ns=1),

@@ -44,9 +44,10 @@ def timed(reader: TextReader, tokens: Tokens, start: int, *, wanted: bool) -> fl
 
 
 def in_turns(readers: dict[KvPair, TextReader], turn: int) -> list[KvPair]:
-    """Each in a place that moves on: nobody is always first."""
+    """Siblings stay neighbours, and each of them is first as often."""
     names = list(readers)
-    return names[turn % len(names) :] + names[: turn % len(names)]
+    twos = [names[at : at + 2][:: 1 if turn % 2 else -1] for at in range(0, len(names), 2)]
+    return [name for two in twos[turn // 2 % len(twos) :] + twos[: turn // 2 % len(twos)] for name in two]
 
 
 def read_piece(readers: dict[KvPair, TextReader], text: Tokens, start: int, found: Times) -> None:
@@ -71,6 +72,8 @@ def decode_at(readers: dict[KvPair, TextReader], text: Tokens, depth: int, token
 def ratio_text(own: list[float], sibling: list[float]) -> str:
     """Speed of one over the other, by neighbours: median and quartiles."""
     ratios = sorted(s / o for o, s in zip(own, sibling, strict=True))
+    if len(ratios) == 1:
+        return f"{ratios[0]:.2f}"
     low, middle, high = statistics.quantiles(ratios, n=4)
     return f"{middle:.2f} ({low:.2f}–{high:.2f})"
 
@@ -88,7 +91,7 @@ def measure(readers: dict[KvPair, TextReader], text: Tokens, arguments: argparse
             read_piece(readers, text, at, prefill)
             at += PIECE
         for own, sibling in (map(parse_pair, pair.split(":")) for pair in arguments.pairs.split(",")):
-            recent = {name: prefill[name][-9:] * (2 if len(prefill[name]) < 2 else 1) for name in (own, sibling)}
+            recent = {name: prefill[name][-9:] for name in (own, sibling)}
             row = [own.name, sibling.name, f"{depth:,}"]
             row += [f"{1 / statistics.median(decoded[own]):.1f}", ratio_text(decoded[own], decoded[sibling])]
             row += [f"{PIECE / statistics.median(recent[own]):.0f}", ratio_text(recent[own], recent[sibling])]
@@ -104,6 +107,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=64)
     arguments = parser.parse_args()
+    if any(int(depth) % PIECE for depth in arguments.depths.split(",")):
+        raise SystemExit(f"kv_siblings: depths are multiples of {PIECE}")
     bindings = load_bindings(PACKAGE)
     quiet = bindings.llama_log_callback(lambda _level, _text, _data: None)
     bindings.llama_log_set(quiet, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import signal
@@ -15,6 +17,7 @@ import kvarn
 from kvarn.cli import app
 from kvarn.domain.errors import CompareError, EngineNotFoundError, ModelNotFoundError
 from kvarn.domain.settings import Settings
+from kvarn.services.compare.lab_lock import alone_in_the_lab
 from kvarn.services.launch.engine_locator import locate_engine
 
 QUICK = ("--depth", "0", "--rounds", "1", "--quality-context", "256", "--quality-tokens", "256")
@@ -65,6 +68,11 @@ def test_the_starter_is_compared_stored_shown_and_deleted():
     assert "tcq4_0" in shown
     assert "Noise floor, f16 against f16" in shown
     assert json.loads(run("runs", "--json").stdout)["runs"][0]["complete"] is True
+    assert json.loads(run("runs", "--json", "show", number).stdout) == got
+    assert json.loads(run("runs", "export", number, "--format", "json").stdout) == got
+    table = list(csv.DictReader(io.StringIO(run("runs", "export", number).stdout)))
+    assert [row["kv_k"] for row in table] == ["f16", "tcq4_0", "q8_0"]
+    assert float(table[1]["decode_tok_per_s.median"]) == tcq["decode_tok_per_s"]["median"]
     assert run("runs", "delete", number).exit_code == 0
     assert json.loads(run("runs", "--json").stdout) == {"runs": []}
 
@@ -92,6 +100,15 @@ def test_a_stopped_comparison_goes_on_where_it_was(engine):
 
 @pytest.mark.engine
 @pytest.mark.usefixtures("engine")
+def test_two_comparisons_do_not_measure_each_other():
+    with alone_in_the_lab():
+        done = run("compare", "starter", "--kv", "q8_0", "--no-quality")
+    assert isinstance(done.exception, CompareError)
+    assert "Another comparison" in str(done.exception)
+
+
+@pytest.mark.engine
+@pytest.mark.usefixtures("engine")
 def test_what_cannot_be_compared_is_told_before_anything_is_measured(tmp_path):
     short = tmp_path / "short.txt"
     short.write_text("Too short.")
@@ -102,7 +119,7 @@ def test_what_cannot_be_compared_is_told_before_anything_is_measured(tmp_path):
         (("--text", str(short)), "one context of 2,048 needs more"),
         (("--text", str(binary)), "not a UTF-8 text"),
         (("--text", str(tmp_path / "none")), "cannot be read"),
-        (("--quality-context", "300"), "multiple of 128"),
+        (("--quality-context", "300"), "multiple of 256"),
     ):
         done = run("compare", "starter", *words)
         assert isinstance(done.exception, CompareError), done.output

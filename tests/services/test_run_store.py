@@ -61,7 +61,7 @@ def test_a_newer_file_is_not_touched(tmp_path):
 
 
 def test_a_sample_of_no_run_is_refused(tmp_path):
-    with pytest.raises(ResultError):
+    with pytest.raises(ResultError, match="deleted while"):
         RunStore(tmp_path / "results.sqlite").keep(7, "a", b"1")
 
 

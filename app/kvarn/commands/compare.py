@@ -18,10 +18,12 @@ from kvarn.commands.launch_options import Json, Model
 from kvarn.commands.output import fail, print_json
 from kvarn.domain.compare.kv_pair import KvPair, parse_depths, parse_pairs
 from kvarn.domain.compare.setup import QUALITY_CONTEXT, QUALITY_TOKENS
+from kvarn.domain.errors import EngineCallError
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.services.clock import SystemClock
 from kvarn.services.compare.compare_store import CompareStore
 from kvarn.services.compare.comparison import ComparisonRun
+from kvarn.services.compare.lab_lock import alone_in_the_lab
 from kvarn.services.compare.prepare import Prepared, Wish, prepare
 from kvarn.services.compare.program_run import Cancelled
 from kvarn.services.launch.engine_locator import locate_engine
@@ -94,30 +96,37 @@ def _asked(kv: str, depth: str, build: EngineBuild) -> tuple[tuple[KvPair, ...],
 
 
 def _measure(prepared: Prepared, build: EngineBuild, *, fresh: bool, as_json: bool) -> None:
+    """Measure while the lab is ours alone, then print what there is, however it ended."""
     setup, store = prepared.setup, CompareStore()
-    run = store.begin(setup, fresh=fresh)
-    samples = store.samples(run)
-    progress = CompareProgress()
-    progress.begin(run, setup, prepared.warnings, found=len(samples), busy=_busy())
-    stop = threading.Event()
-    comparison = ComparisonRun(
-        setup,
-        samples,
-        keep=lambda sample: store.keep(run, sample),
-        on_progress=progress.show,
-        cancelled=stop.is_set,
-        free_bytes=lambda: free_memory_bytes(build, setup.gpu_layers),
-        clock=SystemClock(),
-    )
-    with _signals_set(stop), contextlib.suppress(Cancelled):
-        comparison.measure()
-    progress.end()
+    with alone_in_the_lab():
+        run = store.begin(setup, fresh=fresh)
+        samples = store.samples(run)
+        progress, stop, trouble = CompareProgress(), threading.Event(), ""
+        progress.begin(run, setup, prepared.warnings, found=len(samples), busy=_busy())
+        comparison = ComparisonRun(
+            setup,
+            samples,
+            keep=lambda sample: store.keep(run, sample),
+            on_progress=progress.show,
+            cancelled=stop.is_set,
+            free_bytes=lambda: free_memory_bytes(build, setup.gpu_layers),
+            clock=SystemClock(),
+        )
+        try:
+            with _signals_set(stop):
+                comparison.measure()
+        except Cancelled:
+            trouble = "Stopped."
+        except EngineCallError as error:
+            trouble = f"{error} {error.detail}".strip()
+        finally:
+            progress.end()
     if as_json:
         print_json(comparison_document(run, setup, comparison.samples))
     else:
         typer.echo("\n".join(comparison_lines(run, setup, comparison.samples)))
-    if stop.is_set():
-        fail(f"Stopped; what was measured is kept as run {run.id}. The same command goes on with it.")
+    if trouble:
+        fail(f"{trouble} What was measured is kept as run {run.id}; the same command goes on with it.")
 
 
 def _busy() -> float:

@@ -47,10 +47,10 @@ class CompareProgress:
         """One step further."""
         if progress.sample is not None:
             self._line(f"[{progress.done:>3}/{progress.total}] {sample_text(progress.sample)}")
-        left = f"about {duration_text(progress.left_s)} left" if progress.left_s is not None else "measuring"
         if self._moves:
             what = "quality" if progress.reading else "speed"
-            sys.stderr.write(f"{_CLEAR}  {progress.done} of {progress.total} steps · {what} · {left}")
+            left = f"about {duration_text(progress.left_s)} of {what} left" if progress.left_s is not None else what
+            sys.stderr.write(f"{_CLEAR}  {progress.done} of {progress.total} steps · {left}")
             sys.stderr.flush()
 
     def end(self) -> None:

@@ -1,7 +1,10 @@
-"""`kvarn runs`: the stored results listed, shown again, deleted."""
+"""`kvarn runs`: the stored results listed, shown again, exported, deleted."""
 
 from __future__ import annotations
 
+import csv
+import sys
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +17,15 @@ from kvarn.domain.errors import ResultError
 from kvarn.services.compare.compare_store import KIND, CompareStore
 from kvarn.services.run_store import RunStore, StoredRun
 
-runs = typer.Typer(help="Stored results: list, show, delete.", invoke_without_command=True)
+
+class Form(StrEnum):
+    """What an export looks like."""
+
+    CSV = "csv"
+    JSON = "json"
+
+
+runs = typer.Typer(help="Stored results: list, show, export, delete.", invoke_without_command=True)
 
 Number = Annotated[int, typer.Argument(metavar="RUN", min=1, help="A number that `kvarn runs` lists.")]
 
@@ -22,6 +33,7 @@ Number = Annotated[int, typer.Argument(metavar="RUN", min=1, help="A number that
 @runs.callback()
 def list_runs(context: typer.Context, as_json: Json = False) -> None:
     """List what was measured, the newest last."""
+    context.obj = as_json
     if context.invoked_subcommand is not None:
         return
     listed = [_listed(run) for run in RunStore().runs()]
@@ -58,22 +70,44 @@ def _about(row: dict[str, Any]) -> str:
 
 
 @runs.command("show")
-def show(number: Number, as_json: Json = False) -> None:
+def show(context: typer.Context, number: Number, as_json: Json = False) -> None:
     """Show one run as `kvarn compare` printed it."""
     run, store = _run(number), CompareStore()
     setup, samples = store.setup(run), store.samples(run)
-    if as_json:
+    if as_json or context.obj:
         print_json(comparison_document(run, setup, samples))
     else:
         typer.echo("\n".join(comparison_lines(run, setup, samples)))
 
 
+@runs.command("export")
+def export(number: Number, form: Annotated[Form, typer.Option("--format", help="csv or json.")] = Form.CSV) -> None:
+    """Print one run for other programs: a line for each pair and depth, or the document of `show --json`."""
+    run, store = _run(number), CompareStore()
+    document = comparison_document(run, store.setup(run), store.samples(run))
+    if form is Form.JSON:
+        print_json(document)
+        return
+    rows = [_flat(cell) for cell in document["cells"]]
+    table = csv.DictWriter(sys.stdout, rows[0].keys(), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+
+
+def _flat(cell: dict[str, Any]) -> dict[str, Any]:
+    """`decode_tok_per_s.median` and the like as columns of their own."""
+    flat: dict[str, Any] = {}
+    for name, value in cell.items():
+        flat |= {f"{name}.{part}": v for part, v in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
+
+
 @runs.command("delete")
-def delete(number: Number, as_json: Json = False) -> None:
+def delete(context: typer.Context, number: Number, as_json: Json = False) -> None:
     """Delete one run and its figures."""
     run = _run(number)
     RunStore().delete(run.id)
-    if as_json:
+    if as_json or context.obj:
         print_json({"deleted": run.id})
     else:
         typer.echo(f"Deleted run {run.id}: {run.title}.")

@@ -22,12 +22,12 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     kind TEXT NOT NULL, digest TEXT NOT NULL, title TEXT NOT NULL, started TEXT NOT NULL, setup BLOB NOT NULL
-) STRICT;
+);
 CREATE TABLE IF NOT EXISTS samples (
     run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
     key TEXT NOT NULL, body BLOB NOT NULL,
     PRIMARY KEY (run, key)
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 """
 _WAIT_S = 10.0
 
@@ -102,6 +102,8 @@ class RunStore:
                 database.execute("PRAGMA foreign_keys = ON")
                 self._prepare(database)
                 yield database
+        except sqlite3.IntegrityError as error:
+            raise ResultError("This run was deleted while it was being measured.") from error
         except (sqlite3.Error, OSError) as error:
             cure = "Free some disk space, or move the file away to begin a new one."
             raise ResultError(f"The results in {self.path} cannot be used: {error}. {cure}") from error

@@ -27,6 +27,7 @@ def test_all_three_are_said():
         quality(Q8, 0, [0.004, 0.006] * 50, 98),
     ]
     assert words(samples) == "1.49 × the decode of f16, 50 % smaller, minor loss"
+    assert words([samples[0], samples[2]]) == "1.50 × the decode of f16, with unknown noise, 50 % smaller"
     assert words(samples, REFERENCE) == "reference"
 
 
@@ -43,11 +44,17 @@ def test_what_was_refused_says_why():
         (Spread(1.2, 1.04, 1.3), Spread(1.0, 0.99, 1.01), True),
         (Spread(0.8, 0.7, 0.9), Spread(1.0, 0.95, 1.05), True),
         (Spread(0.8, 0.7, 0.9), Spread(1.0, 1.0, 1.2), False),
-        (Spread(1.0, 0.9, 1.1), None, False),
+        (Spread(1.0, 0.9, 1.1), Spread(1.0, 1.0, 1.0), False),
     ],
 )
 def test_a_speed_differs_only_beyond_what_the_reference_does_to_itself(ratio, floor, is_said):
-    assert ("×" in speed_words(ratio, floor)) is is_said
+    assert ("×" in speed_words(ratio, Floor(None, floor, None, 3))) is is_said
+
+
+def test_two_equal_runs_that_agree_by_chance_do_not_make_a_difference():
+    few, many = (Floor(None, Spread(1.0, 1.0, 1.001), None, runs) for runs in (2, 3))
+    assert "×" not in speed_words(Spread(1.05, 1.04, 1.06), few)
+    assert "×" in speed_words(Spread(1.05, 1.04, 1.06), many)
 
 
 @pytest.mark.parametrize(
@@ -69,5 +76,6 @@ def test_bands_of_quality(kld, top1, said):
 
 def test_within_two_standard_errors_of_the_floor_nothing_is_told_apart():
     floor = Floor(Quality(0.01, 0.001, 0.99, 0.01, 1000), None, None)
-    assert quality_words(Quality(0.0119, 0.001, 0.9, 0.01, 1000), floor) == "no difference measurable"
+    assert quality_words(Quality(0.0119, 0.001, 0.971, 0.01, 1000), floor) == "no difference measurable"
+    assert quality_words(Quality(0.0119, 0.001, 0.9, 0.01, 1000), floor) == "large loss", "another first choice is one"
     assert quality_words(Quality(0.0121, 0.001, 0.99, 0.01, 1000), floor) == "visible loss"

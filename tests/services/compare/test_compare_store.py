@@ -55,9 +55,19 @@ def test_a_finished_run_is_left_alone(store):
 
 
 def test_what_was_refused_is_tried_again_when_a_run_goes_on(store):
-    run = store.begin(make_setup())
-    store.keep(run, Refusal(pair=Q8, depth=0, message="no"))
-    assert store.samples(store.begin(make_setup())) == ()
+    setup = make_setup(quality=None, pairs=(REFERENCE,), depths=(0,), rounds=1)
+    run = store.begin(setup)
+    store.keep(run, speed(REFERENCE, 1.0))
+    store.keep(run, Refusal(pair=REFERENCE, depth=0, message="no"))
+    again = store.begin(setup)
+    assert again.id == run.id
+    assert store.samples(again) == (speed(REFERENCE, 1.0),)
+
+
+def test_a_run_of_another_kind_is_not_shown_as_a_comparison(store, runs):
+    run = runs.add_run(kind="loadtest", digest="d", title="t", setup=b"{}")
+    with pytest.raises(ResultError, match="loadtest"):
+        store.setup(run)
 
 
 def test_a_sample_that_cannot_be_read_names_the_run_and_the_cure(store, runs):

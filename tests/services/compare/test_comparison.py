@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from compare_maker import Q8, make_setup, speed
+from compare_maker import Q8, QUALITY, make_setup, quality, speed
 from hand_clock import HandClock
 from kvarn.domain.compare.kv_pair import REFERENCE, KvPair
-from kvarn.domain.compare.measured import Refusal, Sample, SpeedSample
+from kvarn.domain.compare.measured import QualitySample, Refusal, Sample, SpeedSample
 from kvarn.domain.compare.steps import is_complete
+from kvarn.services.compare import comparison
 from kvarn.services.compare.comparison import ComparisonRun, Progress
 from kvarn.services.compare.program_run import Cancelled
 from patience import eventually
@@ -105,6 +106,32 @@ def test_only_what_is_left_is_measured(bench_dir, tmp_path, monkeypatch):
     lab.run.measure()
     assert (tmp_path / "log").read_text().split("\n") == ["q8_0/tbq4_0 0", "f16/f16 0", ""]
     assert lab.run.samples[:2] == before
+
+
+def test_a_step_measured_twice_is_one_sample(bench_dir, monkeypatch):
+    """As when a resumed text is read again by pairs that had read it."""
+    lab = Lab(bench_dir, quality=QUALITY, pairs=(REFERENCE, Q8), depths=(0,))
+    first, second = (quality(Q8, 0, [value], 1) for value in (0.1, 0.2))
+
+    def read(_setup, _chunks, _pairs, *, on_sample, **_others) -> None:
+        on_sample(first)
+        on_sample(second)
+
+    monkeypatch.setattr(comparison, "run_quality", read)
+    lab.run.measure()
+    assert [s for s in lab.run.samples if isinstance(s, QualitySample)] == [second]
+
+
+@pytest.mark.parametrize(("free_bytes", "groups"), [(9000, 1), (8999, 3), (None, 1)])
+def test_pairs_read_side_by_side_only_where_memory_allows(bench_dir, monkeypatch, free_bytes, groups):
+    lab = Lab(bench_dir, quality=QUALITY, depths=(0,))
+    lab.free_bytes = free_bytes
+    asked = []
+    monkeypatch.setattr(comparison, "run_quality", lambda _setup, chunks, pairs, **_: asked.append((chunks, pairs)))
+    lab.run.measure()
+    assert len(asked) == groups
+    assert [pair for _, pairs in asked for pair in pairs] == list(lab.setup.pairs)
+    assert all(chunks == (0, 1) for chunks, _ in asked)
 
 
 def test_a_cancelled_run_ends_its_program_and_keeps_what_it_had(bench_dir, tmp_path, monkeypatch):

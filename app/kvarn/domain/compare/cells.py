@@ -55,6 +55,8 @@ class Floor(msgspec.Struct, frozen=True):
     decode_ratio: Spread | None
     """Second run over first, in the same round and at the same depth."""
     prefill_ratio: Spread | None
+    runs: int = 0
+    """Pairs of equal runs behind the ratios."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -74,7 +76,8 @@ def compare(setup: CompareSetup, samples: Iterable[Sample]) -> Comparison:
     """Everything that can be said from these samples, complete or not."""
     found = _Samples(samples)
     cells = tuple(_cell(setup, found, pair, depth) for depth in setup.depths for pair in setup.pairs)
-    floor = Floor(found.quality(REFERENCE), *(found.floor(what, setup.depths) for what in ("decode", "prefill")))
+    decode, prefill = (found.equal_runs(what, setup.depths) for what in ("decode", "prefill"))
+    floor = Floor(found.quality(REFERENCE), spread(decode), spread(prefill), len(decode))
     return Comparison(cells, floor)
 
 
@@ -119,13 +122,13 @@ class _Samples:
         base = {number: (first[number] + last.get(number, first[number])) / 2 for number in first}
         return spread(v / base[n] for n, v in self.speeds(what, pair, depth).items() if base.get(n))
 
-    def floor(self, what: str, depths: Iterable[int]) -> Spread | None:
+    def equal_runs(self, what: str, depths: Iterable[int]) -> list[float]:
         """The reference's second run over its first."""
         ratios: list[float] = []
         for depth in depths:
             first, last = (self.speeds(what, REFERENCE, depth, again=again) for again in (False, True))
             ratios += [last[number] / value for number, value in first.items() if value and number in last]
-        return spread(ratios)
+        return ratios
 
     def quality(self, pair: KvPair) -> Quality | None:
         """All chunks together."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvarn.domain.compare.kv_pair import KvPair
-from kvarn.domain.compare.setup import PROMPT_TOKENS, CellSize
+from kvarn.domain.compare.setup import CellSize
 from kvarn.domain.launch.check_draft import check_draft
 from kvarn.domain.launch.engine_build import EngineBuild
 from kvarn.domain.launch.estimate import estimate_budget
@@ -14,10 +14,16 @@ from kvarn.domain.launch.memory_budget import MemoryKind
 from kvarn.domain.library.model_entry import ModelEntry
 
 
-def cell_settings(pair: KvPair, depth: int, threads: int | None, gpu_layers: int | None) -> LaunchSettings:
-    """The launch whose cache holds that depth and the timed prompt."""
-    context = depth + PROMPT_TOKENS
-    return LaunchSettings(kv_k=pair.k, kv_v=pair.v, context_tokens=context, threads=threads, gpu_layers=gpu_layers)
+def cell_settings(pair: KvPair, context: int, threads: int | None, gpu_layers: int | None) -> LaunchSettings:
+    """The launch of that context, without the projector, which nothing here loads."""
+    return LaunchSettings(
+        kv_k=pair.k,
+        kv_v=pair.v,
+        context_tokens=context,
+        threads=threads,
+        gpu_layers=gpu_layers,
+        use_mmproj=False,
+    )
 
 
 def comparison_problems(
@@ -39,5 +45,18 @@ def cell_size(entry: ModelEntry, build: EngineBuild, pair: KvPair, depth: int, s
         depth=depth,
         context_tokens=settings.context_tokens,
         kv_bytes=known.of(MemoryKind.KV) if known else None,
+        weights_bytes=known.of(MemoryKind.WEIGHTS) if known else None,
         needs_bytes=known.total_bytes if known else None,
     )
+
+
+def needs_together(sizes: Iterable[CellSize]) -> int | None:
+    """One copy of the weights, and the rest of each; None when one is not known."""
+    total = 0
+    weights = 0
+    for size in sizes:
+        if size.needs_bytes is None or size.weights_bytes is None:
+            return None
+        weights = size.weights_bytes
+        total += size.needs_bytes - size.weights_bytes
+    return total + weights

@@ -32,6 +32,8 @@ class QualitySetup(msgspec.Struct, frozen=True, kw_only=True):
     text_sha256: str
     context_tokens: int
     chunks: int
+    needs_bytes: int | None
+    """Weights, and caches and compute of all pairs and the reference at once; None where the layout is not known."""
 
 
 class CellSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +44,7 @@ class CellSize(msgspec.Struct, frozen=True, kw_only=True):
     context_tokens: int
     kv_bytes: int | None
     """None where the layout of the model is not understood."""
+    weights_bytes: int | None
     needs_bytes: int | None
     """Weights, cache and compute together, to be held against free memory."""
 

@@ -42,13 +42,15 @@ def remaining_speed(setup: CompareSetup, samples: Iterable[Sample]) -> tuple[Spe
     return tuple(s for s in speed_steps(setup) if s not in done and (s.pair, s.depth) not in refused)
 
 
-def remaining_chunks(setup: CompareSetup, samples: Iterable[Sample]) -> tuple[int, ...]:
-    """Chunks of the text that some pair, not refused, has still to read."""
+def remaining_chunks(
+    setup: CompareSetup, samples: Iterable[Sample], among: tuple[KvPair, ...] | None = None
+) -> tuple[int, ...]:
+    """Chunks of the text that some pair, not refused, has still to read: any pair, or one of these."""
     if setup.quality is None:
         return ()
     kept = list(samples)
     done = {(sample.pair, sample.chunk) for sample in kept if isinstance(sample, QualitySample)}
-    pairs = quality_pairs(setup, kept)
+    pairs = [pair for pair in quality_pairs(setup, kept) if among is None or pair in among]
     return tuple(c for c in range(setup.quality.chunks) if any((pair, c) not in done for pair in pairs))
 
 

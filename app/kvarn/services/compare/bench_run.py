@@ -13,7 +13,7 @@ from kvarn.domain.compare.setup import CompareSetup
 from kvarn.domain.compare.steps import SpeedStep
 from kvarn.domain.errors import EngineCallError
 from kvarn.domain.launch.command_line import EngineCommand
-from kvarn.services.compare.program_run import run_program
+from kvarn.services.compare.program_run import decoded, run_program
 
 PROGRAM = "llama-bench.exe" if sys.platform == "win32" else "llama-bench"
 
@@ -23,6 +23,10 @@ class _Row(msgspec.Struct):
 
     n_gen: int
     avg_ts: float
+
+
+_ROW = msgspec.json.Decoder(_Row)
+_BEGIN = '{"'
 
 
 def bench_command(setup: CompareSetup, step: SpeedStep) -> EngineCommand:
@@ -38,11 +42,15 @@ def run_bench(setup: CompareSetup, step: SpeedStep, cancelled: Callable[[], bool
     """Measure one step. Raises EngineCallError with the program's last words, or Cancelled."""
     rows: list[_Row] = []
 
-    def take(line: str) -> None:
-        if line.startswith("{"):
-            rows.append(msgspec.json.decode(line, type=_Row))
+    what = f"Measuring {step.pair.name} at depth {step.depth:,}"
 
-    run_program(bench_command(setup, step), f"Measuring {step.pair.name} at depth {step.depth:,}", take, cancelled)
+    def take(line: str) -> None:
+        # Both streams share the pipe: a word on stderr may stand before a row.
+        _, mark, rest = line.partition(_BEGIN)
+        if mark:
+            rows.append(decoded(mark + rest, _ROW, what))
+
+    run_program(bench_command(setup, step), what, take, cancelled)
     speeds = {"decode" if row.n_gen else "prefill": row.avg_ts for row in rows}
     if speeds.keys() != {"decode", "prefill"}:
         raise EngineCallError(f"{PROGRAM} did not tell the speed of {step.pair.name} at depth {step.depth:,}.")

@@ -24,21 +24,25 @@ class CompareStore:
         self._runs = runs or RunStore()
 
     def begin(self, setup: CompareSetup, *, fresh: bool = False) -> StoredRun:
-        """The newest unfinished run of this very setup, unless `fresh`; else a new one.
+        """The newest run of this setup if it is unfinished or was refused something, unless `fresh`; else a new one.
 
-        What was refused then is tried again: the reason may be gone.
+        What was refused is tried again: the reason may be gone.
         """
         digest = setup_digest(setup)
         alike = [run for run in self._runs.runs() if (run.kind, run.digest) == (KIND, digest)]
-        if alike and not fresh and not is_complete(setup, self.samples(alike[-1])):
-            for sample in self.samples(alike[-1]):
-                if isinstance(sample, Refusal):
-                    self._runs.forget(alike[-1].id, sample_key(sample))
-            return alike[-1]
+        if alike and not fresh:
+            run, samples = alike[-1], self.samples(alike[-1])
+            refusals = [sample for sample in samples if isinstance(sample, Refusal)]
+            for refusal in refusals:
+                self._runs.forget(run.id, sample_key(refusal))
+            if refusals or not is_complete(setup, samples):
+                return run
         return self._runs.add_run(kind=KIND, digest=digest, title=setup.model.title, setup=msgspec.json.encode(setup))
 
     def setup(self, run: StoredRun) -> CompareSetup:
         """What was asked."""
+        if run.kind != KIND:
+            raise ResultError(f"Run {run.id} is a {run.kind} run, which this Kvarn cannot show.")
         return _decoded(run.setup, _SETUP, run)
 
     def samples(self, run: StoredRun) -> tuple[Sample, ...]:

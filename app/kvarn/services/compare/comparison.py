@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from kvarn.domain.compare.kv_pair import KvPair
-from kvarn.domain.compare.measured import QualitySample, Refusal, Sample, SpeedSample
+from kvarn.domain.compare.measured import QualitySample, Refusal, Sample, SpeedSample, sample_key
 from kvarn.domain.compare.pace import ReadingPace, SpeedPace
 from kvarn.domain.compare.setup import CompareSetup
 from kvarn.domain.compare.steps import SpeedStep, quality_pairs, remaining_chunks, remaining_speed, speed_steps
@@ -46,7 +46,8 @@ class ComparisonRun:
         free_bytes: Callable[[], int | None],
         clock: Clock,
     ) -> None:
-        self._setup, self._samples = setup, list(samples)
+        self._setup = setup
+        self._samples = {sample_key(sample): sample for sample in samples}
         self._keep, self._on_progress = keep, on_progress
         self._cancelled, self._free_bytes, self._clock = cancelled, free_bytes, clock
         chunks = setup.quality.chunks if setup.quality else 0
@@ -57,30 +58,20 @@ class ComparisonRun:
     @property
     def samples(self) -> tuple[Sample, ...]:
         """Everything found so far."""
-        return tuple(self._samples)
+        return tuple(self._samples.values())
 
     def measure(self) -> None:
         """Until nothing is left. A pair that fails is a Refusal, not an end.
 
         Raises Cancelled; EngineCallError when quality cannot be measured at all; ResultError.
         """
-        while steps := remaining_speed(self._setup, self._samples):
+        while steps := remaining_speed(self._setup, self.samples):
             began_s = self._clock.now()
             sample = self._speed(steps[0])
             self._speed_pace.took(steps[0], self._clock.now() - began_s)
             self._found(sample)
-        if chunks := remaining_chunks(self._setup, self._samples):
-            assert self._setup.quality is not None
-            pieces = len(chunks) * self._setup.quality.context_tokens // BATCH_TOKENS
-            self._reading_pace = ReadingPace(pieces, self._clock.now())
-            run_quality(
-                self._setup,
-                chunks,
-                quality_pairs(self._setup, self._samples),
-                on_sample=self._found,
-                on_reading=self._read,
-                cancelled=self._cancelled,
-            )
+        for pairs in self._quality_groups():
+            self._read_text(pairs)
 
     def _speed(self, step: SpeedStep) -> SpeedSample | Refusal:
         unfit = self._does_not_fit(step.pair, step.depth)
@@ -99,9 +90,32 @@ class ComparisonRun:
             return ""
         return f"does not fit: needs {bytes_text(needs)}, {bytes_text(free)} are free"
 
+    def _quality_groups(self) -> list[tuple[KvPair, ...]]:
+        """All pairs side by side where memory allows, else one after another, each beside the reference."""
+        pairs, quality, free = quality_pairs(self._setup, self.samples), self._setup.quality, self._free_bytes()
+        needs = quality.needs_bytes if quality else None
+        together = needs is None or free is None or needs <= free
+        return [pairs] if together else [(pair,) for pair in pairs]
+
+    def _read_text(self, pairs: tuple[KvPair, ...]) -> None:
+        chunks = remaining_chunks(self._setup, self.samples, pairs)
+        if not chunks:
+            return
+        assert self._setup.quality is not None
+        pieces = len(chunks) * self._setup.quality.context_tokens // BATCH_TOKENS
+        self._reading_pace = ReadingPace(pieces, self._clock.now())
+        run_quality(
+            self._setup,
+            chunks,
+            pairs,
+            on_sample=self._found,
+            on_reading=self._read,
+            cancelled=self._cancelled,
+        )
+
     def _found(self, sample: SpeedSample | QualitySample | Refusal) -> None:
         self._keep(sample)
-        self._samples.append(sample)
+        self._samples[sample_key(sample)] = sample
         self._tell(sample)
 
     def _read(self, reading: Reading) -> None:
@@ -109,7 +123,7 @@ class ComparisonRun:
         self._tell(None, reading)
 
     def _tell(self, sample: Sample | None, reading: Reading | None = None) -> None:
-        steps, chunks = remaining_speed(self._setup, self._samples), remaining_chunks(self._setup, self._samples)
+        steps, chunks = remaining_speed(self._setup, self.samples), remaining_chunks(self._setup, self.samples)
         left_s = self._speed_pace.left_s(steps) if steps else self._reading_pace.left_s(self._clock.now())
         done = self._total - len(steps) - len(chunks)
         self._on_progress(Progress(done=done, total=self._total, sample=sample, reading=reading, left_s=left_s))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from kvarn.domain.compare.kv_pair import KvPair
-from kvarn.domain.compare.planning import cell_settings, cell_size, comparison_problems
+from kvarn.domain.compare.kv_pair import REFERENCE, KvPair
+from kvarn.domain.compare.planning import cell_settings, cell_size, comparison_problems, needs_together
 from kvarn.domain.compare.setup import (
+    PROMPT_TOKENS,
     QUALITY_CONTEXT,
     QUALITY_TOKENS,
     ComparedModel,
@@ -55,7 +56,7 @@ def prepare(entry: ModelEntry, build: EngineBuild, wish: Wish) -> Prepared:
     counted."""
     _check_engine(build, wish)
     launches = {
-        (pair, depth): cell_settings(pair, depth, wish.threads, wish.gpu_layers)
+        (pair, depth): cell_settings(pair, depth + PROMPT_TOKENS, wish.threads, wish.gpu_layers)
         for pair in wish.pairs
         for depth in wish.depths
     }
@@ -107,8 +108,8 @@ def _plain_path(path: Path) -> str:
 
 def _quality(entry: ModelEntry, build: EngineBuild, wish: Wish) -> QualitySetup:
     """Whole contexts only, as many as asked or as the text has."""
-    if wish.quality_context < 2 * BATCH_TOKENS or wish.quality_context % BATCH_TOKENS:
-        raise CompareError(f"The quality context must be a multiple of {BATCH_TOKENS}, {2 * BATCH_TOKENS} at least.")
+    if wish.quality_context % (2 * BATCH_TOKENS):
+        raise CompareError(f"The quality context must be a multiple of {2 * BATCH_TOKENS}.")
     text = _text(wish.text) if wish.text else reference_text()
     path = str(wish.text.absolute()) if wish.text else ""
     found = count_tokens(build.bin_dir.parent, _plain_path(entry.path), path)
@@ -121,7 +122,16 @@ def _quality(entry: ModelEntry, build: EngineBuild, wish: Wish) -> QualitySetup:
         text_sha256=hashlib.sha256(text.encode()).hexdigest(),
         context_tokens=wish.quality_context,
         chunks=max(1, min(asked, found // wish.quality_context)),
+        needs_bytes=_quality_bytes(entry, build, wish),
     )
+
+
+def _quality_bytes(entry: ModelEntry, build: EngineBuild, wish: Wish) -> int | None:
+    launches = [
+        (pair, cell_settings(pair, wish.quality_context, wish.threads, wish.gpu_layers))
+        for pair in (*wish.pairs, REFERENCE)
+    ]
+    return needs_together(cell_size(entry, build, pair, wish.quality_context, settings) for pair, settings in launches)
 
 
 def _text(path: Path) -> str:

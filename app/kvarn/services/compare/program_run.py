@@ -7,12 +7,16 @@ import queue
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 import kvarn
 from kvarn.domain.errors import EngineCallError
 from kvarn.domain.launch.command_line import EngineCommand
 from kvarn.services.launch.child_process import ChildProcess
 
+T = TypeVar("T")
 _LAST_WORDS = 15
 _LOOK_S = 0.1
 _PATIENCE_S = 5.0
@@ -61,6 +65,14 @@ def _hand_over(lines: queue.SimpleQueue[list[str]], on_line: Callable[[str], Non
         wait_s = 0
         for line in batch:
             on_line(line)
+
+
+def decoded(told: str, decoder: msgspec.json.Decoder[T], what: str) -> T:
+    """One line of a program's answer. Raises EngineCallError when it is not what was agreed."""
+    try:
+        return decoder.decode(told)
+    except msgspec.DecodeError as error:
+        raise EngineCallError(f"{what} gave an answer that cannot be read ({error}).", told[:200]) from error
 
 
 def worker_environment() -> dict[str, str]:

@@ -13,9 +13,10 @@ from kvarn.domain.compare.measured import QualitySample, Refusal
 from kvarn.domain.compare.setup import CompareSetup
 from kvarn.domain.errors import EngineCallError
 from kvarn.domain.launch.command_line import EngineCommand
-from kvarn.services.compare.program_run import run_program, worker_environment
+from kvarn.services.compare.program_run import decoded, run_program, worker_environment
 from kvarn.services.compare.quality_worker import MARK, QualityAnswer, QualityRequest, Reading, TokenCount, Trouble
 
+_ANSWER: msgspec.json.Decoder[QualityAnswer] = msgspec.json.Decoder(QualityAnswer)
 _WORKER = "kvarn.services.compare.quality_worker"
 
 
@@ -51,6 +52,7 @@ def run_quality(
         package_dir=str(Path(setup.engine_dir).parent),
         model_path=setup.model.path,
         text_path=setup.quality.text_path,
+        text_sha256=setup.quality.text_sha256,
         context_tokens=setup.quality.context_tokens,
         chunks=chunks,
         pairs=pairs,
@@ -77,7 +79,7 @@ def _ask(
         _, mark, told = line.partition(MARK)
         if not mark:
             return
-        answer: QualityAnswer = msgspec.json.decode(told, type=QualityAnswer)
+        answer: QualityAnswer = decoded(told, _ANSWER, what)
         if isinstance(answer, Trouble):
             troubles.append(answer.message)
         else:

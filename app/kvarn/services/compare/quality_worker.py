@@ -7,11 +7,14 @@ are ever stored: a context of 8,192 tokens of a large vocabulary would fill giga
 
 from __future__ import annotations
 
+import hashlib
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 
 from kvarn.domain.compare.divergence import divergences, same_first_choice
 from kvarn.domain.compare.kv_pair import REFERENCE, KvPair
@@ -36,6 +39,8 @@ class QualityRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The engine's `llama_cpp` folder."""
     model_path: str
     text_path: str
+    text_sha256: str = ""
+    """What the text was when the comparison began."""
     context_tokens: int
     chunks: tuple[int, ...] = ()
     pairs: tuple[KvPair, ...] = ()
@@ -76,6 +81,9 @@ def work(request: QualityRequest) -> None:
         _say(Trouble("The engine cannot load this model."))
         return
     text = Path(request.text_path).read_text("utf-8") if request.text_path else reference_text()
+    if request.text_sha256 and hashlib.sha256(text.encode()).hexdigest() != request.text_sha256:
+        _say(Trouble("The text has changed since this comparison began; its figures would not be of one text."))
+        return
     tokens = tokenize(bindings, model, text)
     if request.chunks:
         _read_all(bindings, model, request, tokens)
@@ -108,13 +116,23 @@ def _read_all(bindings: Any, model: Any, request: QualityRequest, tokens: Tokens
 
 
 def _reader(bindings: Any, model: Any, request: QualityRequest, pair: KvPair) -> TextReader:
-    package = Path(request.package_dir)
-    return TextReader(bindings, package, model, pair, request.context_tokens, request.threads)
+    threads = request.threads or _cores()
+    return TextReader(bindings, Path(request.package_dir), model, pair, request.context_tokens, threads)
 
 
-def _read_chunk(number: int, chunk: Tokens, base: TextReader, readers: dict[KvPair, TextReader]) -> list[QualitySample]:
-    """The second half is scored, less its last token, after which nothing comes."""
+def _cores() -> int:
+    """As many threads as `llama-bench` takes when not told: cores, not hyper-threads. The bindings say 4."""
+    process = psutil.Process()
+    usable = len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1
+    return min(psutil.cpu_count(logical=False) or usable, usable)
+
+
+def _read_chunk(
+    number: int, chunk: Tokens, base: TextReader, readers: dict[KvPair, TextReader]
+) -> list[QualitySample | Refusal]:
+    """The second half is scored, less its last token, after which nothing comes. Who fails drops out of `readers`."""
     sums = {pair: _Sums() for pair in readers}
+    failed: dict[KvPair, str] = {}
     for reader in (base, *readers.values()):
         reader.restart()
     for start in range(0, len(chunk), BATCH_TOKENS):
@@ -123,12 +141,19 @@ def _read_chunk(number: int, chunk: Tokens, base: TextReader, readers: dict[KvPa
         keep = slice(0, len(part) - (start + BATCH_TOKENS >= len(chunk)))
         told = base.logits(part, start, wanted=wanted)[keep].copy()
         for pair, reader in readers.items():
-            heard = reader.logits(part, start, wanted=wanted)[keep]
+            try:
+                heard = reader.logits(part, start, wanted=wanted)[keep]
+            except RuntimeError as error:
+                failed[pair] = str(error)
+                continue
             if wanted:
                 kld, same = divergences(told, heard), same_first_choice(told, heard)
                 sums[pair].add(len(kld), float(kld.sum()), float((kld * kld).sum()), int(same.sum()))
+        for pair in failed:
+            readers.pop(pair, None)
         _say(Reading(number, start + len(part)))
-    return [sums[pair].sample(pair, number) for pair in readers]
+    refusals = [Refusal(pair=pair, depth=None, message=message) for pair, message in failed.items()]
+    return [*(sums[pair].sample(pair, number) for pair in readers), *refusals]
 
 
 class _Sums:
@@ -143,7 +168,9 @@ class _Sums:
         self._squares += squares
         self._same += same
 
-    def sample(self, pair: KvPair, chunk: int) -> QualitySample:
+    def sample(self, pair: KvPair, chunk: int) -> QualitySample | Refusal:
+        if not math.isfinite(self._kld + self._squares):
+            return Refusal(pair=pair, depth=None, message=f"The logits with {pair.name} are not all numbers.")
         return QualitySample(
             pair=pair,
             chunk=chunk,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import secrets
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +16,7 @@ import msgspec
 from kvarn.domain.errors import SettingsError
 from kvarn.services import paths
 from kvarn.services.atomic_file import write_atomic
+from kvarn.services.file_lock import try_lock
 
 log = logging.getLogger(__name__)
 _ANSWER_S = 2.0
@@ -48,7 +47,7 @@ class SingleInstance:
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _try_lock(self._folder / "console.lock")
+            self._lock = try_lock(self._folder / "console.lock")
             if self._lock is not None:
                 self._listen()
         except OSError as error:
@@ -104,21 +103,3 @@ class SingleInstance:
             address = msgspec.json.decode(self._address_file.read_bytes(), type=_Address)
             with socket.create_connection(("127.0.0.1", address.port), _ANSWER_S) as call:
                 call.sendall(address.word.encode())
-
-
-def _try_lock(path: Path) -> IO[bytes] | None:
-    file = path.open("ab")
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        return None
-    os.set_inheritable(file.fileno(), False)
-    return file

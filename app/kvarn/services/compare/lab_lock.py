@@ -1,0 +1,27 @@
+"""One comparison at a time: two would measure each other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from kvarn.domain.errors import CompareError
+from kvarn.services import paths
+from kvarn.services.file_lock import try_lock
+
+
+@contextlib.contextmanager
+def alone_in_the_lab() -> Iterator[None]:
+    """Raises CompareError while another process measures, or when the state folder cannot be written."""
+    folder = paths.state_dir()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = try_lock(folder / "compare.lock")
+    except OSError as error:
+        raise CompareError(f"The folder {folder} cannot be written: {error.strerror or error}.") from error
+    if lock is None:
+        raise CompareError(
+            "Another comparison is being measured; wait for it or stop it: two would measure each other."
+        )
+    with lock:
+        yield
