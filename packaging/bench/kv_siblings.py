@@ -4,9 +4,9 @@ usage: kv_siblings.py [--model starter|gemma|FILE] [--pairs tcq4_0:tbq4_0,tcq3_0
                       [--threads 2] [--tokens 64]
 
 Runs of a whole program, one after another, cannot see a few percent on a machine whose speed changes from second to
-second. Here one cache for each type is filled side by side, 256 tokens at a time, and decodes a token in turns at each
-depth; a ratio is that of two neighbours. Decode: medians over `--tokens` tokens at the depth. Prefill: over the eight
-pieces before the depth and the piece behind it. Speeds of CPU kernels only: a piece is timed by the wall clock.
+second. Here one cache for each type is filled, and they decode a token or read a piece in turns at each depth; a ratio
+is that of two neighbours: median and quartiles. Decode: over `--tokens` tokens from the depth on. Prefill: over six
+pieces of 256 tokens at the depth.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from real_models import join_gemma, starter_path  # noqa: E402
 
-PIECE = 256
+PIECE, PIECES = 256, 6
+"""Tokens of a timed prefill, and how many of them."""
+WARM = 2
+"""The first of each build the graph and fill the caches."""
 PACKAGE = Path(llama_cpp.__file__).parent
 Times = dict[KvPair, list[float]]
 
@@ -50,20 +53,26 @@ def in_turns(readers: dict[KvPair, TextReader], turn: int) -> list[KvPair]:
     return [name for two in twos[turn // 2 % len(twos) :] + twos[: turn // 2 % len(twos)] for name in two]
 
 
-def read_piece(readers: dict[KvPair, TextReader], text: Tokens, start: int, found: Times) -> None:
-    """Prefill all by one piece."""
-    for name in in_turns(readers, start // PIECE):
-        found[name].append(timed(readers[name], text[start : start + PIECE], start, wanted=False))
+def fill(readers: dict[KvPair, TextReader], text: Tokens, start: int, end: int) -> None:
+    """Read from one depth to the next, untimed."""
+    for reader in readers.values():
+        for at in range(start, end, PIECE):
+            reader.logits(text[at : at + PIECE], at, wanted=False)
 
 
-def decode_at(readers: dict[KvPair, TextReader], text: Tokens, depth: int, tokens: int) -> Times:
-    """Decode a few tokens in turns, then take them out again."""
+def timed_at(
+    readers: dict[KvPair, TextReader], text: Tokens, depth: int, *, length: int, times: int, moves_on: bool
+) -> Times:
+    """Read `length` tokens in turns, so often, from the depth on or each time at it; then take them out again."""
     found: Times = {name: [] for name in readers}
-    for step in range(tokens + 4):
+    for step in range(times + WARM):
+        at = depth + step * length if moves_on else depth
         for name in in_turns(readers, step):
-            took = timed(readers[name], text[depth + step : depth + step + 1], depth + step, wanted=True)
-            if step >= 4:  # the first build the graph and warm the caches
+            took = timed(readers[name], text[at : at + length], at, wanted=moves_on)
+            if step >= WARM:
                 found[name].append(took)
+            if not moves_on:
+                readers[name].forget_from(depth)
     for reader in readers.values():
         reader.forget_from(depth)
     return found
@@ -72,29 +81,22 @@ def decode_at(readers: dict[KvPair, TextReader], text: Tokens, depth: int, token
 def ratio_text(own: list[float], sibling: list[float]) -> str:
     """Speed of one over the other, by neighbours: median and quartiles."""
     ratios = sorted(s / o for o, s in zip(own, sibling, strict=True))
-    if len(ratios) == 1:
-        return f"{ratios[0]:.2f}"
     low, middle, high = statistics.quantiles(ratios, n=4)
     return f"{middle:.2f} ({low:.2f}–{high:.2f})"
 
 
 def measure(readers: dict[KvPair, TextReader], text: Tokens, arguments: argparse.Namespace) -> None:
     """Walk through the text and print a line for each pair at each depth."""
-    prefill: Times = {name: [] for name in readers}
-    at = 0
+    filled = 0
     for depth in sorted(map(int, arguments.depths.split(","))):
-        while at < depth:
-            read_piece(readers, text, at, prefill)
-            at += PIECE
-        decoded = decode_at(readers, text, depth, arguments.tokens)
-        while len(next(iter(prefill.values()))) * PIECE < depth + PIECE:
-            read_piece(readers, text, at, prefill)
-            at += PIECE
+        fill(readers, text, filled, depth)
+        filled = depth
+        decoded = timed_at(readers, text, depth, length=1, times=arguments.tokens, moves_on=True)
+        prefilled = timed_at(readers, text, depth, length=PIECE, times=PIECES, moves_on=False)
         for own, sibling in (map(parse_pair, pair.split(":")) for pair in arguments.pairs.split(",")):
-            recent = {name: prefill[name][-9:] for name in (own, sibling)}
             row = [own.name, sibling.name, f"{depth:,}"]
             row += [f"{1 / statistics.median(decoded[own]):.1f}", ratio_text(decoded[own], decoded[sibling])]
-            row += [f"{PIECE / statistics.median(recent[own]):.0f}", ratio_text(recent[own], recent[sibling])]
+            row += [f"{PIECE / statistics.median(prefilled[own]):.0f}", ratio_text(prefilled[own], prefilled[sibling])]
             print(f"| {' | '.join(row)} |", flush=True)
 
 

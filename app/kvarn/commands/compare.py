@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import psutil
@@ -16,6 +12,7 @@ import typer
 from kvarn.commands.compare_output import CompareProgress, comparison_document, comparison_lines
 from kvarn.commands.launch_options import Json, Model
 from kvarn.commands.output import fail, print_json
+from kvarn.commands.stop_signals import signals_call
 from kvarn.domain.compare.kv_pair import KvPair, parse_depths, parse_pairs
 from kvarn.domain.compare.setup import QUALITY_CONTEXT, QUALITY_TOKENS
 from kvarn.domain.errors import EngineCallError
@@ -113,7 +110,7 @@ def _measure(prepared: Prepared, build: EngineBuild, *, fresh: bool, as_json: bo
             clock=SystemClock(),
         )
         try:
-            with _signals_set(stop):
+            with signals_call(stop.set):
                 comparison.measure()
         except Cancelled:
             trouble = "Stopped."
@@ -132,19 +129,3 @@ def _measure(prepared: Prepared, build: EngineBuild, *, fresh: bool, as_json: bo
 def _busy() -> float:
     """Share of the machine that others use now, 0 to 1."""
     return float(psutil.cpu_percent(_LOOK_S)) / 100
-
-
-@contextlib.contextmanager
-def _signals_set(stop: threading.Event) -> Iterator[None]:
-    """A signal ends the step at hand; a second one of Ctrl-C is not needed and does no harm."""
-
-    def note(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    known = [signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
-    before = {number: signal.signal(number, note) for number in known if signal.getsignal(number) != signal.SIG_IGN}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

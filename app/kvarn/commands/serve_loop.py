@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
-import signal
-from collections.abc import Iterator
-from types import FrameType
 
 from kvarn.commands.serve_output import ServeOutput, ready_from
+from kvarn.commands.stop_signals import signals_call
 from kvarn.domain.errors import EngineCallError
 from kvarn.domain.launch.asked_got import asked_got
 from kvarn.domain.launch.engine_build import EngineBuild
@@ -31,12 +28,6 @@ from kvarn.services.live.telemetry_store import TelemetryStore
 
 TICK_S = 0.2
 _LINES_A_TICK = 2000
-
-
-def _stop_signals() -> list[signal.Signals]:
-    """What ends a run. `nohup` has SIGHUP ignored, and means it."""
-    known = [signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
-    return [s for s in known if s.name != "SIGHUP" or signal.getsignal(s) is not signal.SIG_IGN]
 
 
 class ServeLoop:
@@ -71,7 +62,7 @@ class ServeLoop:
         """Serve until told to stop or the engine is beyond help. A reader that goes away means stop, too."""
         self._supervisor.subscribe(self._news.put)
         try:
-            with self._signals_mean_stop():
+            with signals_call(self._supervisor.stop):
                 self._supervisor.launch(self._plan, self._build, self._key)
                 status = self._follow()
         except BrokenPipeError:
@@ -139,15 +130,3 @@ class ServeLoop:
         if is_due and self._supervisor.status.phase is EnginePhase.READY:
             self._figures_at_s = now_s
             self._output.telemetry(snapshot(self._store, now_s))
-
-    @contextlib.contextmanager
-    def _signals_mean_stop(self) -> Iterator[None]:
-        def stop(number: int, frame: FrameType | None) -> None:
-            self._supervisor.stop()
-
-        before = {number: signal.signal(number, stop) for number in _stop_signals()}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
