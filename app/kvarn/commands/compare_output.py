@@ -36,7 +36,7 @@ class CompareProgress:
     ) -> None:
         """What is about to be measured, and what may spoil it."""
         names = ", ".join(pair.name for pair in setup.pairs)
-        going_on = f", going on after {found} figures" if found else ""
+        going_on = f", going on after {found} figure{'s' * (found != 1)}" if found else ""
         self._line(f"Run {run.id}: {setup.model.title} with {names}{going_on}.")
         for problem in warnings:
             self._line(f"! {problem.message} {problem.remedy}")
