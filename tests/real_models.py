@@ -29,6 +29,11 @@ def join_gemma(folder: Path) -> Path:
     return joined
 
 
+def model_path(name: str, folder: Path) -> Path:
+    """`starter`, `gemma` (joined into `folder`), or the file of that name."""
+    return starter_path() if name == "starter" else join_gemma(folder) if name == "gemma" else Path(name)
+
+
 def package_folder(package: str) -> Path:
     """Where an installed package lies, found without importing it."""
     spec = importlib.util.find_spec(package)

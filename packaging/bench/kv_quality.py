@@ -28,7 +28,7 @@ from kvarn.services.launch.bindings import load_bindings
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from real_models import join_gemma, starter_path  # noqa: E402
+from real_models import model_path  # noqa: E402
 
 PACKAGE = Path(llama_cpp.__file__).parent
 TYPES = "f16,q8_0,q4_0,tbq4_0,tcq4_0,q8_0/planar3_0,planar3_0,tcq3_0"
@@ -119,7 +119,7 @@ def main() -> None:
     bindings.llama_backend_init()
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.model or ("starter", "gemma"):
-            path = starter_path() if name == "starter" else join_gemma(Path(folder)) if name == "gemma" else Path(name)
+            path = model_path(name, Path(folder))
             model = bindings.llama_model_load_from_file(str(path).encode(), bindings.llama_model_default_params())
             if not model:
                 raise SystemExit(f"kv_quality: {path} cannot be loaded")

@@ -29,7 +29,7 @@ from kvarn.services.launch.bindings import load_bindings
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from real_models import join_gemma, starter_path  # noqa: E402
+from real_models import model_path  # noqa: E402
 
 PIECE, PIECES = 256, 6
 """Tokens of a timed prefill, and how many of them."""
@@ -122,7 +122,7 @@ def main() -> None:
 def print_table(bindings: Any, arguments: argparse.Namespace, folder: Path) -> None:
     """Load, measure, print."""
     name = arguments.model
-    path = starter_path() if name == "starter" else join_gemma(folder) if name == "gemma" else Path(name)
+    path = model_path(name, folder)
     model = bindings.llama_model_load_from_file(str(path).encode(), bindings.llama_model_default_params())
     if not model:
         raise SystemExit(f"kv_siblings: {path} cannot be loaded")

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from real_models import join_gemma, package_folder, starter_path  # noqa: E402
+from real_models import model_path, package_folder  # noqa: E402
 
 PROMPT_TOKENS, ANSWER_TOKENS = 256, 64
 Run = tuple[str, str]
@@ -87,11 +87,6 @@ def spread(values: list[float]) -> str:
         return f"{values[0]:.2f}"
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return f"{middle:.2f} ({low:.2f}–{high:.2f})"
-
-
-def model_path(name: str, folder: Path) -> Path:
-    """A known model by name, joined into `folder` if it comes in parts, or the file of that name."""
-    return starter_path() if name == "starter" else join_gemma(folder) if name == "gemma" else Path(name)
 
 
 def print_table(programs: dict[str, Path], model: Path, arguments: argparse.Namespace) -> None:

@@ -37,7 +37,7 @@ def plan_to_command(plan: LaunchPlan, build: EngineBuild, api_key_file: Path | N
     )
     ours = [words for group in groups for words in group if _is_offered(words[0], build)]
     argv = [str(build.server), *(word for words in ours for word in words), *plan.settings.extra_args]
-    return EngineCommand(tuple(argv), _ENVIRONMENT)
+    return EngineCommand(tuple(argv), ENGINE_ENVIRONMENT)
 
 
 def served_name(plan: LaunchPlan) -> str:
@@ -53,7 +53,7 @@ def _is_offered(option: str, build: EngineBuild) -> bool:
     return not build.flags or option in _ALWAYS or build.offers(option)
 
 
-_ENVIRONMENT = {"GGML_NO_BACKTRACE": "1"}
+ENGINE_ENVIRONMENT = {"GGML_NO_BACKTRACE": "1"}
 """On an abort ggml would call a debugger on itself, which holds the port and memory for seconds."""
 
 

@@ -12,7 +12,7 @@ from kvarn.domain.compare.measured import SpeedSample
 from kvarn.domain.compare.setup import CompareSetup
 from kvarn.domain.compare.steps import SpeedStep
 from kvarn.domain.errors import EngineCallError
-from kvarn.domain.launch.command_line import EngineCommand
+from kvarn.domain.launch.command_line import ENGINE_ENVIRONMENT, EngineCommand
 from kvarn.services.compare.program_run import decoded, run_program
 
 PROGRAM = "llama-bench.exe" if sys.platform == "win32" else "llama-bench"
@@ -35,13 +35,12 @@ def bench_command(setup: CompareSetup, step: SpeedStep) -> EngineCommand:
     words += ["-p", str(setup.prompt_tokens), "-n", str(setup.answer_tokens), "-r", "1", "-o", "jsonl"]
     words += [] if setup.threads is None else ["-t", str(setup.threads)]
     words += [] if setup.gpu_layers is None else ["-ngl", str(setup.gpu_layers)]
-    return EngineCommand((str(Path(setup.engine_dir) / PROGRAM), *words), {"GGML_NO_BACKTRACE": "1"})
+    return EngineCommand((str(Path(setup.engine_dir) / PROGRAM), *words), ENGINE_ENVIRONMENT)
 
 
 def run_bench(setup: CompareSetup, step: SpeedStep, cancelled: Callable[[], bool]) -> SpeedSample:
     """Measure one step. Raises EngineCallError with the program's last words, or Cancelled."""
     rows: list[_Row] = []
-
     what = f"Measuring {step.pair.name} at depth {step.depth:,}"
 
     def take(line: str) -> None:

@@ -24,6 +24,7 @@ from kvarn.domain.library.model_entry import ModelEntry
 from kvarn.services.compare.bench_run import PROGRAM
 from kvarn.services.compare.quality_run import count_tokens
 from kvarn.services.compare.text_reader import BATCH_TOKENS, reference_text
+from kvarn.services.launch.bindings import has_bindings
 
 _LARGEST_TEXT = 64 << 20
 REFERENCE_TEXT = "the Python language reference"
@@ -90,12 +91,8 @@ def prepare(entry: ModelEntry, build: EngineBuild, wish: Wish) -> Prepared:
 def _check_engine(build: EngineBuild, wish: Wish) -> None:
     if not (build.bin_dir / PROGRAM).is_file():
         raise CompareError(f"This engine comes without {PROGRAM}, which measures speed; {build.bin_dir} lacks it.")
-    if wish.with_quality and not _bindings(build).is_file():
+    if wish.with_quality and not has_bindings(build.bin_dir.parent):
         raise CompareError("This engine comes without its Python bindings, which measure quality; add --no-quality.")
-
-
-def _bindings(build: EngineBuild) -> Path:
-    return build.bin_dir.parent / "llama_cpp.py"
 
 
 def _plain_path(path: Path) -> str:

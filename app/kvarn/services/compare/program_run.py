@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-import kvarn
 from kvarn.domain.errors import EngineCallError
 from kvarn.domain.launch.command_line import EngineCommand
 from kvarn.services.launch.child_process import ChildProcess
@@ -73,9 +70,3 @@ def decoded(told: str, decoder: msgspec.json.Decoder[T], what: str) -> T:
         return decoder.decode(told)
     except msgspec.DecodeError as error:
         raise EngineCallError(f"{what} gave an answer that cannot be read ({error}).", told[:200]) from error
-
-
-def worker_environment() -> dict[str, str]:
-    """For a worker of ours: this very package first, so that the child runs the same code."""
-    root = str(Path(kvarn.__file__).parent.parent)
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}

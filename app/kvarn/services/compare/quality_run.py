@@ -13,8 +13,9 @@ from kvarn.domain.compare.measured import QualitySample, Refusal
 from kvarn.domain.compare.setup import CompareSetup
 from kvarn.domain.errors import EngineCallError
 from kvarn.domain.launch.command_line import EngineCommand
-from kvarn.services.compare.program_run import decoded, run_program, worker_environment
+from kvarn.services.compare.program_run import decoded, run_program
 from kvarn.services.compare.quality_worker import MARK, QualityAnswer, QualityRequest, Reading, TokenCount, Trouble
+from kvarn.services.launch.bindings import worker_environment
 
 _ANSWER: msgspec.json.Decoder[QualityAnswer] = msgspec.json.Decoder(QualityAnswer)
 _WORKER = "kvarn.services.compare.quality_worker"

@@ -28,6 +28,7 @@ from kvarn.services.compare.text_reader import (
     tokenize,
 )
 from kvarn.services.launch.bindings import load_bindings
+from kvarn.services.machine_facts import read_machine_facts
 
 MARK = "kvarn-quality "
 
@@ -122,8 +123,7 @@ def _reader(bindings: Any, model: Any, request: QualityRequest, pair: KvPair) ->
 
 def _cores() -> int:
     """As many threads as `llama-bench` takes when not told: cores, not hyper-threads. The bindings say 4."""
-    process = psutil.Process()
-    usable = len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1
+    usable = read_machine_facts().cores or 1
     return min(psutil.cpu_count(logical=False) or usable, usable)
 
 

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import sys
 import types
 from pathlib import Path
 from typing import Any
+
+import kvarn
+
+
+def has_bindings(package_dir: Path) -> bool:
+    """Whether that `llama_cpp` folder can be loaded; a stock llama-server comes without."""
+    return (package_dir / "llama_cpp.py").is_file()
+
+
+def worker_environment() -> dict[str, str]:
+    """What a worker of ours needs beside our own variables: this very package first, so that it runs the same code."""
+    root = str(Path(kvarn.__file__).parent.parent)
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
 
 
 def load_bindings(package_dir: Path) -> Any:

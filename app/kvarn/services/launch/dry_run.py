@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-import kvarn
 from kvarn.domain.errors import EngineCallError
 from kvarn.domain.launch.dry_run_report import DryRun, dry_run_from_log
 from kvarn.domain.launch.engine_arguments import DRAFT_TYPE_K, DRAFT_TYPE_V, argument_value
@@ -22,6 +21,7 @@ from kvarn.domain.launch.kv_bytes import asked_tokens, draft_tokens, drafts_with
 from kvarn.domain.launch.launch_plan import FlashAttention, LaunchPlan
 from kvarn.services import paths
 from kvarn.services.atomic_file import write_atomic
+from kvarn.services.launch.bindings import has_bindings, worker_environment
 from kvarn.services.launch.no_alloc_worker import WorkerAnswer, WorkerRequest
 
 DEADLINE_S = 60.0
@@ -44,7 +44,7 @@ def dry_run(
     Raises EngineCallError, with the engine's last words, when it refuses, crashes or takes too long.
     """
     package = build.bin_dir.parent
-    if not (package / "llama_cpp.py").is_file():
+    if not has_bindings(package):
         return None
     key = _key(plan, build)
     known = _remembered().get(key)
@@ -93,7 +93,7 @@ def _ask(request: WorkerRequest, cancelled: Callable[[], bool], deadline_s: floa
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=_environment(),
+        env=os.environ | worker_environment(),
     )
     try:
         output = _exchange(child, msgspec.json.encode(request), cancelled, deadline_s)
@@ -101,12 +101,6 @@ def _ask(request: WorkerRequest, cancelled: Callable[[], bool], deadline_s: floa
         child.kill()
         child.communicate()
     return None if output is None else _decoded(output, child.returncode)
-
-
-def _environment() -> dict[str, str]:
-    """Ours, with this very package first, so that the child runs the same code."""
-    root = str(Path(kvarn.__file__).parent.parent)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
 
 
 def _exchange(
