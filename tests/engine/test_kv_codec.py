@@ -290,7 +290,8 @@ def test_the_backend_reads_what_the_reference_reads(codec: Codec, libraries):
     assert (out == codec.read(stored)).all()
 
 
-def test_the_test_program_agrees(engine_dir: Path, engine_build_info):
-    program = engine_dir / ("test-kvarn-kv-types.exe" if sys.platform == "win32" else "test-kvarn-kv-types")
+@pytest.mark.parametrize("name", ["test-kvarn-kv-types", "test-kvarn-kv-rows", "test-kvarn-hadamard"])
+def test_the_test_program_agrees(name: str, engine_dir: Path, engine_build_info):
+    program = engine_dir / (f"{name}.exe" if sys.platform == "win32" else name)
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout

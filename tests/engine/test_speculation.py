@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,8 @@ STORIES = (
     "Q: Tell me a story about David.\nA: One day David found a brown box in the valley. David wa",
     "November 4. The weather was foggy. I went to the forest with David and we bought four bean",
 )
+TIE = 1e-3
+"""Of two log probabilities: nearer than this they are as good as equal."""
 LIST = "1. red apple\n2. green pear\n3. red apple\n4. green pear\n5. red apple\n6. green pear\n7. red"
 
 
@@ -47,13 +51,30 @@ def test_an_ngram_drafter_is_judged_by_what_was_left_of_its_draft(engine_dir):
     assert run.returncode == 0, run.stdout
 
 
+def until_a_tie(plain: dict[str, Any], text: str) -> int:
+    """Up to where a greedy text is the plain answer's: a mere tie may end otherwise. Fails where it differs elsewhere.
+
+    Several tokens in a batch are summed in another order than one, which moves a log probability in its last digits.
+    """
+    pairs = zip(plain["content"], text, strict=False)
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    end = 0
+    for step in plain["completion_probabilities"]:
+        end += len(step["token"])
+        if end > same:
+            best, second = (choice["logprob"] for choice in step["top_logprobs"][:2])
+            assert best - second < TIE, (plain["content"], text)
+            break
+    return same
+
+
 def test_an_mtp_draft_of_any_depth_leaves_the_greedy_text_alone(start_server):
-    found = []
-    for options in (("-c", "4096", "-np", "1"), (*MTP, "--spec-adaptive")):
-        with start_server(*options, model=HYBRID) as server:
-            answers = [server.complete(story, n_predict=96, ignore_eos=True) for story in STORIES]
-            found.append([answer["content"] for answer in answers])
-    assert found[0] == found[1]
+    with start_server("-c", "4096", "-np", "1", model=HYBRID) as server:
+        plain = [server.complete(story, n_predict=96, ignore_eos=True, n_probs=2) for story in STORIES]
+    with start_server(*MTP, "--spec-adaptive", model=HYBRID) as server:
+        answers = [server.complete(story, n_predict=96, ignore_eos=True) for story in STORIES]
+    same = [until_a_tie(one, other["content"]) for one, other in zip(plain, answers, strict=True)]
+    assert sum(same) > 0.7 * sum(len(one["content"]) for one in plain)
     assert sum(answer["timings"]["draft_n_accepted"] for answer in answers) > 100
 
 

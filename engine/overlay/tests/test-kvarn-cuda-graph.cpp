@@ -1,6 +1,7 @@
 // The counting of CUDA graphs without a GPU: a backend that only decides, by the same rules as ggml_backend_cuda_graph_compute(),
 // reports its events; what is counted must follow from what it was given to compute.
 
+#include "test-kvarn-expect.h"
 #include "kvarn-graph-report.h"
 #include "kvarn-kv-pad.h"
 
@@ -8,18 +9,6 @@
 #include <cstdio>
 #include <map>
 #include <string>
-
-static int n_broken = 0;
-
-#define EXPECT(condition, ...)                                     \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            ++n_broken;                                            \
-            printf("line %d: %s: ", __LINE__, #condition);         \
-            printf(__VA_ARGS__);                                   \
-            printf("\n");                                          \
-        }                                                          \
-    } while (0)
 
 #define EXPECT_EQ(a, b) EXPECT((uint64_t) (a) == (uint64_t) (b), "%llu, not %llu", (unsigned long long) (a), (unsigned long long) (b))
 

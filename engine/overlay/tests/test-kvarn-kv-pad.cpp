@@ -1,21 +1,10 @@
 // How many cells attention spans, by arithmetic alone: every n up to 300,000, growth and rollback.
 
+#include "test-kvarn-expect.h"
 #include "kvarn-kv-pad.h"
 
 #include <cstdint>
 #include <cstdio>
-
-static int n_broken = 0;
-
-#define EXPECT(condition, ...)                                     \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            ++n_broken;                                            \
-            printf("line %d: %s: ", __LINE__, #condition);         \
-            printf(__VA_ARGS__);                                   \
-            printf("\n");                                          \
-        }                                                          \
-    } while (0)
 
 static constexpr uint32_t SIZE = 1u << 20;
 

@@ -1,6 +1,7 @@
 // The codecs of kvarn-kv-types.h: golden bytes, error on Gaussian blocks and on rotated outliers, odd values, and that what
 // the CPU backend computes has the reference's bytes. Prints one line per broken rule; exits 1 if there was any.
 
+#include "test-kvarn-kv-blocks.h"
 #include "test-kvarn-trellis.h"
 
 #include "ggml.h"
@@ -18,47 +19,9 @@
 
 extern "C" ggml_to_float_t kvarn_to_float(enum ggml_type type); // ggml-cpu's reader
 
-static int n_broken = 0;
-
-#define EXPECT(condition, ...)                                     \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            ++n_broken;                                            \
-            printf("line %d: %s: ", __LINE__, #condition);         \
-            printf(__VA_ARGS__);                                   \
-            printf("\n");                                          \
-        }                                                          \
-    } while (0)
-
-struct kv_type {
-    ggml_type    type;
-    const char * name;
-    int          n_values;      // of a block
-    size_t       n_bytes;       // of a block
-    double       gaussian_error; // squared error as part of the variance: of the codebook, or with a trellis of such blocks
-};
-
-static const kv_type kv_types[] = {
-    { GGML_TYPE_KVARN_TBQ4_0,       "tbq4_0",       128, 66, 0.0095 },
-    { GGML_TYPE_KVARN_TBQ4_0_64,    "tbq4_0_64",     64, 34, 0.0095 },
-    { GGML_TYPE_KVARN_PLANAR3_0,    "planar3_0",    128, 50, 0.0346 },
-    { GGML_TYPE_KVARN_PLANAR3_0_64, "planar3_0_64",  64, 26, 0.0346 },
-    { GGML_TYPE_KVARN_TCQ4_0,       "tcq4_0",       128, 66, 0.00632 },
-    { GGML_TYPE_KVARN_TCQ4_0_64,    "tcq4_0_64",     64, 34, 0.00611 },
-    { GGML_TYPE_KVARN_TCQ3_0,       "tcq3_0",       128, 50, 0.02359 },
-    { GGML_TYPE_KVARN_TCQ3_0_64,    "tcq3_0_64",     64, 26, 0.02296 },
-};
-
 static const trellis * trellis_of(const kv_type & t) {
     const std::string name = t.name;
     return name.rfind("tcq4", 0) == 0 ? &tcq4 : name.rfind("tcq3", 0) == 0 ? &tcq3 : nullptr;
-}
-
-static std::vector<uint8_t> encoded(const kv_type & t, const std::vector<float> & x, bool reference = true) {
-    std::vector<uint8_t> bytes(ggml_row_size(t.type, x.size()), 0xee);
-    const auto from_float = reference ? ggml_get_type_traits(t.type)->from_float_ref : ggml_get_type_traits_cpu(t.type)->from_float;
-    from_float(x.data(), bytes.data(), x.size());
-    return bytes;
 }
 
 static std::vector<float> decoded(const kv_type & t, const std::vector<uint8_t> & bytes) {
@@ -69,16 +32,6 @@ static std::vector<float> decoded(const kv_type & t, const std::vector<uint8_t> 
 
 static std::vector<float> round_trip(const kv_type & t, const std::vector<float> & x) {
     return decoded(t, encoded(t, x));
-}
-
-static std::vector<float> gaussian(size_t n, unsigned seed, float sigma = 1.0f) {
-    std::mt19937 engine(seed);
-    std::normal_distribution<float> normal(0.0f, sigma);
-    std::vector<float> x(n);
-    for (float & v : x) {
-        v = normal(engine);
-    }
-    return x;
 }
 
 static double relative_error(const std::vector<float> & x, const std::vector<float> & y) {
@@ -275,39 +228,6 @@ static void test_backend_writes_reference_bytes() {
     }
 }
 
-// rows as a cache is written: scattered, of several streams, from a wider tensor; a row may be cut between threads
-static void test_any_number_of_threads_writes_the_same_rows() {
-    const int n_cols = 384, n_rows = 3, n_streams = 2, n_cells = 7;
-    for (const kv_type & t : kv_types) {
-        for (int n_threads = 1; n_threads <= 7; n_threads++) {
-            ggml_context * ctx = ggml_init({ 1 << 20, nullptr, false });
-            ggml_tensor * wide  = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, n_cols + 8, n_rows, n_streams);
-            ggml_tensor * rows  = ggml_view_3d(ctx, wide, n_cols, n_rows, n_streams, wide->nb[1], wide->nb[2], 0);
-            ggml_tensor * index = ggml_new_tensor_2d(ctx, n_threads % 2 ? GGML_TYPE_I64 : GGML_TYPE_I32, n_rows, 1);
-            ggml_tensor * cache = ggml_new_tensor_3d(ctx, t.type, n_cols, n_cells, n_streams);
-            const std::vector<float> x = gaussian(ggml_nelements(wide), 11);
-            memcpy(wide->data, x.data(), ggml_nbytes(wide));
-            memset(cache->data, 0xee, ggml_nbytes(cache));
-            for (int i = 0; i < n_rows; i++) {
-                const int64_t cell = 5 - 2*i;
-                memcpy((char *) index->data + i*index->nb[0], &cell, index->nb[0]);
-            }
-            std::vector<uint8_t> expected(ggml_nbytes(cache), 0xee);
-            for (int i = 0; i < n_rows*n_streams; i++) {
-                const auto first = x.begin() + i*(n_cols + 8);
-                const std::vector<uint8_t> row = encoded(t, { first, first + n_cols });
-                std::copy(row.begin(), row.end(), expected.begin() + (i/n_rows)*cache->nb[2] + (5 - 2*(i%n_rows))*cache->nb[1]);
-            }
-            ggml_cgraph * graph = ggml_new_graph(ctx);
-            ggml_build_forward_expand(graph, ggml_set_rows(ctx, cache, rows, index));
-            ggml_build_forward_expand(graph, ggml_add(ctx, wide, wide)); // a graph of cheap nodes alone gets one thread
-            ggml_graph_compute_with_ctx(ctx, graph, n_threads);
-            EXPECT(memcmp(cache->data, expected.data(), expected.size()) == 0, "%s, %d threads", t.name, n_threads);
-            ggml_free(ctx);
-        }
-    }
-}
-
 static double energy_of(const std::vector<float> & x) {
     double sum[32] = { 0 };
     for (size_t j = 0; j < x.size(); ++j) {
@@ -401,7 +321,7 @@ int main() {
     ggml_cpu_init();
     for (auto test : { test_traits, test_golden_bytes, test_gaussian_error, test_outlier_channels, test_norm_is_kept, test_zero_blocks,
                        test_values_that_are_no_numbers, test_scales_are_validated, test_chunks_join,
-                       test_backend_writes_reference_bytes, test_any_number_of_threads_writes_the_same_rows, test_the_nearest_path_is_found,
+                       test_backend_writes_reference_bytes, test_the_nearest_path_is_found,
                        test_any_bytes_are_a_block, test_backend_dot }) {
         test();
     }
