@@ -118,6 +118,25 @@ template <class at>
 struct trellis_nibble_codec : at {
     static constexpr int bias = 128;
 
+#if defined(__AVX512VBMI__) && defined(__AVX512VBMI2__)
+    // The fifth bit of an index is the top bit of the symbol before, shifted in; the sixth may be anything, the table is there twice.
+    static void load(const sixteen_rows & rows, int g, __m512i * u) {
+        const __m512i table  = _mm512_xor_si512(_mm512_set1_epi8((char) 0x80),
+                _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *) tcq4_levels::table)));
+        const __m512i nibble = _mm512_set1_epi8(0x0F);
+        __m512i c[4];
+        load_16x16(rows.begin, at::codes_at(g), c);
+        for (int j = 0; j < 4; j++) {
+            const __m512i before = c[(j + 3) % 4];
+            const __m512i c2     = _mm512_shldi_epi32(c[j], before, 16);
+            const __m512i x      = _mm512_ternarylogic_epi32(c[j], c2, _mm512_set1_epi8((char) 0x88), 0x78);  // c ^ (c2 & top)
+            const __m512i low    = _mm512_ternarylogic_epi32(nibble, x, _mm512_shldi_epi32(c[j], before, 9), 0xca);
+            const __m512i high   = _mm512_ternarylogic_epi32(nibble, _mm512_srli_epi16(x, 4), _mm512_shldi_epi32(c[j], before, 5), 0xca);
+            u[j]     = _mm512_permutexvar_epi8(low,  table);
+            u[j + 4] = _mm512_permutexvar_epi8(high, table);
+        }
+    }
+#else
     static void load(const sixteen_rows & rows, int g, __m512i * u) {
         const __m512i table[2] = { biased_levels(tcq4_levels::table), biased_levels(tcq4_levels::table + 16) };
         const __m512i nibble   = _mm512_set1_epi8(0x0F);
@@ -127,7 +146,7 @@ struct trellis_nibble_codec : at {
             const __m512i before = c[(j + 3) % 4];
             const __m512i c1 = _mm512_or_si512(_mm512_slli_epi32(c[j],  8), _mm512_srli_epi32(before, 24));
             const __m512i c2 = _mm512_or_si512(_mm512_slli_epi32(c[j], 16), _mm512_srli_epi32(before, 16));
-            const __m512i x  = _mm512_ternarylogic_epi32(c[j], c2, _mm512_set1_epi8((char) 0x88), 0x78);  // c ^ (c2 & top)
+            const __m512i x  = _mm512_ternarylogic_epi32(c[j], c2, _mm512_set1_epi8((char) 0x88), 0x78);
             u[j]     = look_up(table, _mm512_and_si512(x, nibble), _mm512_test_epi8_mask(c1, _mm512_set1_epi8(0x08)));
             u[j + 4] = look_up(table, _mm512_and_si512(_mm512_srli_epi16(x, 4), nibble), _mm512_movepi8_mask(c1));
         }
@@ -136,6 +155,7 @@ struct trellis_nibble_codec : at {
     static __m512i look_up(const __m512i * table, __m512i index, __mmask64 e) {
         return _mm512_mask_shuffle_epi8(_mm512_shuffle_epi8(table[0], index), e, table[1], index);
     }
+#endif
 };
 
 // One ring a group, so the bits before are those of the plane, rotated.
@@ -144,18 +164,40 @@ struct trellis_planar_codec : at {
     static constexpr int bias = 128;
 
     static void load(const sixteen_rows & rows, int g, __m512i * u) {
-        const __m512i table  = biased_levels(tcq3_levels::table);
         const __m512i low[2] = { rows.gather(at::codes_at(g)), rows.gather(at::codes_at(g) + 4) };
         const __m512i plane  = rows.gather(at::high_at(g));
         const __m512i w      = _mm512_xor_si512(plane, _mm512_rol_epi32(plane, 2));
         const __m512i e      = _mm512_rol_epi32(plane, 1);
         for (int j = 0; j < 8; j++) {
-            __m512i index = two_low_bits(low, j);
-            index = _mm512_mask_add_epi8(index, bits_of(w, j), index, _mm512_set1_epi8(4));
-            index = _mm512_mask_add_epi8(index, bits_of(e, j), index, _mm512_set1_epi8(8));
-            u[j] = _mm512_shuffle_epi8(table, index);
+            u[j] = look_up(low, w, e, j);
         }
     }
+
+#if defined(__AVX512VBMI__)
+    // A byte of an index is a window of each plane that has the value's bit in place; what else is in the window nobody looks at.
+    static __m512i look_up(const __m512i * low, __m512i w, __m512i e, int j) {
+        const __m512i table = biased_levels(tcq3_levels::table);  // the same in each 16 bytes: two bits of 64 choose nothing
+        const __m512i w2    = _mm512_multishift_epi64_epi8(windows(4*j - 2), w);
+        const __m512i e3    = _mm512_multishift_epi64_epi8(windows(4*j - 3), e);
+        __m512i index = _mm512_srli_epi16(low[j % 2], 2*(j/2));
+        index = _mm512_ternarylogic_epi32(_mm512_set1_epi8(4), w2, index, 0xca);
+        index = _mm512_ternarylogic_epi32(_mm512_set1_epi8(8), e3, index, 0xca);
+        return _mm512_permutexvar_epi8(index, table);
+    }
+
+    // of the bytes of both rows of 64 bits: from that bit of its row on, and one further for each
+    static __m512i windows(int from) {
+        const int64_t row = 0x03020100 + 0x01010101ll*(from & 63);
+        return _mm512_set1_epi64((row & 0x3F3F3F3F) | ((row + 0x20202020) & 0x3F3F3F3F) << 32);
+    }
+#else
+    static __m512i look_up(const __m512i * low, __m512i w, __m512i e, int j) {
+        __m512i index = two_low_bits(low, j);
+        index = _mm512_mask_add_epi8(index, bits_of(w, j), index, _mm512_set1_epi8(4));
+        index = _mm512_mask_add_epi8(index, bits_of(e, j), index, _mm512_set1_epi8(8));
+        return _mm512_shuffle_epi8(biased_levels(tcq3_levels::table), index);
+    }
+#endif
 };
 
 } // namespace kvarn_fa

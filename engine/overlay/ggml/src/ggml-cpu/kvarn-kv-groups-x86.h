@@ -48,20 +48,28 @@ static inline __m256i planar3_group(const uint8_t * qs, const uint8_t * qh) {
 }
 
 // The bytes of a group are two rings, one in the low nibbles and one in the high ones: the symbols before are the bytes before.
+#if defined(__AVX512VBMI__) && defined(__AVX512VL__)
+// The fifth bit of an index is the top bit of the symbol before; nobody looks at those above.
+static inline __m256i tcq4_group(const uint8_t * qs) {
+    const __m256i c  = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *) qs));
+    const __m256i c1 = _mm256_alignr_epi8(c, c, 15);
+    const __m256i c2 = _mm256_alignr_epi8(c, c, 14);
+    const __m256i x     = _mm256_ternarylogic_epi32(c, c2, _mm256_set1_epi8((char) 0x88), 0x78); // c ^ (c2 & top)
+    const __m256i four  = _mm256_srlv_epi32(x,  _mm256_setr_epi32(0, 0, 0, 0,  4,  4,  4,  4));
+    const __m256i fifth = _mm256_rolv_epi32(c1, _mm256_setr_epi32(1, 1, 1, 1, 29, 29, 29, 29));
+    const __m256i index = _mm256_ternarylogic_epi32(_mm256_set1_epi8(15), four, fifth, 0xca);
+    return _mm256_permutexvar_epi8(index, _mm256_loadu_si256((const __m256i *) tcq4_levels));
+}
+#else
 static inline __m256i tcq4_group(const uint8_t * qs) {
     const __m128i c  = _mm_loadu_si128((const __m128i *) qs);
     const __m128i c1 = _mm_alignr_epi8(c, c, 15);
     const __m128i c2 = _mm_alignr_epi8(c, c, 14);
     const __m256i index = nibbles(_mm_xor_si128(c, _mm_and_si128(c2, _mm_set1_epi8((char) 0x88))));
     const __m256i e     = _mm256_set_m128i(c1, _mm_slli_epi16(c1, 4)); // in the top bit of each byte
-#if defined(__AVX512VBMI__) && defined(__AVX512VL__)
-    const __m256i table = _mm256_loadu_si256((const __m256i *) tcq4_levels);
-    const __m256i five  = _mm256_or_si256(index, _mm256_and_si256(_mm256_srli_epi16(e, 3), _mm256_set1_epi8(16)));
-    return _mm256_permutexvar_epi8(five, table);
-#else
     return _mm256_blendv_epi8(_mm256_shuffle_epi8(sixteen(tcq4_levels), index), _mm256_shuffle_epi8(sixteen(tcq4_levels + 16), index), e);
-#endif
 }
+#endif
 
 static inline __m256i tcq3_group(const uint8_t * qs, const uint8_t * qh) {
     const uint32_t u = bits_at(qh);
