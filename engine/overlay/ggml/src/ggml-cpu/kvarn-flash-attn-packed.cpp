@@ -22,10 +22,13 @@ template <class codec>
 static void packed_scores_16(const kvarn_fa_queries & queries, const sixteen_rows & rows, float * scores) {
     const int    n_groups  = queries.dk/GROUP;
     const size_t row_bytes = packed_row_bytes(queries.dk);
+    __m512 d = rows.scales(codec::block_at(0));
     for (int g = 0; g < n_groups; g++) {
         __m512i u[8];
         codec::load(rows, g, u);
-        const __m512 d = rows.scales(codec::block_at(g));
+        if (g > 0 && codec::block_at(g) != codec::block_at(g - 1)) {  // a gather is dear, and groups of a block share its scale
+            d = rows.scales(codec::block_at(g));
+        }
         for (int m = 0; m < queries.n_rows; m++) {
             const char * q    = queries.memory + m*row_bytes;
             const char * side = q + queries.dk + g*(sizeof(float) + sizeof(int32_t));
