@@ -290,7 +290,9 @@ def test_the_backend_reads_what_the_reference_reads(codec: Codec, libraries):
     assert (out == codec.read(stored)).all()
 
 
-@pytest.mark.parametrize("name", ["test-kvarn-kv-types", "test-kvarn-kv-rows", "test-kvarn-hadamard", "test-kvarn-work-buffer"])
+@pytest.mark.parametrize(
+    "name", ["test-kvarn-kv-types", "test-kvarn-kv-rows", "test-kvarn-hadamard", "test-kvarn-work-buffer"]
+)
 def test_the_test_program_agrees(name: str, engine_dir: Path, engine_build_info):
     program = engine_dir / (f"{name}.exe" if sys.platform == "win32" else name)
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120, check=False)
