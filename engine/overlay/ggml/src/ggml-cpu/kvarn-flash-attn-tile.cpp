@@ -70,8 +70,9 @@ static void plain_scores(const kvarn_fa_queries & queries, const kvarn_fa_cached
     if (keys.n < KVARN_FA_KEYS) {
         memset(scratch, 0, KVARN_FA_KEYS*dk*sizeof(float));
     }
+    const ggml_to_float_t unpack = kvarn_fa_unpacker(keys.type);
     for (int key = 0; key < keys.n; key++) {
-        kvarn_fa_unpack(keys.type, keys.data + key*keys.stride, row, dk);
+        unpack(keys.data + key*keys.stride, row, dk);
         for (int d = 0; d < dk; d++) {
             scratch[d*KVARN_FA_KEYS + key] = row[d];
         }
@@ -95,11 +96,12 @@ void kvarn_fa_add_values(int n_rows, const float * weights, const kvarn_fa_cache
         return;
     }
     // A step of values stays in the first-level cache between unpacking and use.
+    const ggml_to_float_t unpack = kvarn_fa_unpacker(values.type);
     const int step = ld <= 128 ? KVARN_FA_KEYS : KVARN_FA_KEYS/4;
     for (int first = 0; first < values.n; first += step) {
         const int n = MIN(step, values.n - first);
         for (int key = 0; key < n; key++) {
-            kvarn_fa_unpack(values.type, values.data + (first + key)*values.stride, unpacked + key*ld, dv);
+            unpack(values.data + (first + key)*values.stride, unpacked + key*ld, dv);
         }
         kvarn_fa_multiply(out, ld, weights + first, KVARN_FA_KEYS, unpacked, ld, n_rows, n, ld);
     }

@@ -21,7 +21,8 @@ static inline float scale_at(const char * block) {
     return GGML_CPU_FP16_TO_FP32(d);
 }
 
-static void unpack_bytes(const char * row, float * y, int64_t n) {
+static void unpack_bytes(const void * x, float * y, int64_t n) {
+    const char * row = (const char *) x;
     for (int g = 0; g < n/GROUP; g++) {
         const float    d      = scale_at(row + q8_0_layout::block_at(g));
         const int8_t * levels = (const int8_t *) row + q8_0_layout::codes_at(g);
@@ -62,20 +63,25 @@ static inline void put_nibbles(const char * codes, const int8_t * table, float d
 #endif
 
 template <class at, class levels>
-static void unpack_nibbles(const char * row, float * y, int64_t n) {
+static void unpack_nibbles(const void * x, float * y, int64_t n) {
+    const char * row = (const char *) x;
     for (int g = 0; g < n/GROUP; g++) {
         put_nibbles(row + at::codes_at(g), levels::table, scale_at(row + at::block_at(g)), y + g*GROUP);
     }
 }
 
-void kvarn_fa_unpack(ggml_type type, const char * x, float * y, int64_t n) {
+static void unpack_f32(const void * x, float * y, int64_t n) { memcpy(y, x, n*sizeof(float)); }
+static void unpack_f16(const void * x, float * y, int64_t n) { ggml_cpu_fp16_to_fp32((const ggml_fp16_t *) x, y, n); }
+static void unpack_bf16(const void * x, float * y, int64_t n) { ggml_cpu_bf16_to_fp32((const ggml_bf16_t *) x, y, n); }
+
+ggml_to_float_t kvarn_fa_unpacker(ggml_type type) {
     switch (type) {
-        case GGML_TYPE_F32:    memcpy(y, x, n*sizeof(float)); break;
-        case GGML_TYPE_F16:    ggml_cpu_fp16_to_fp32((const ggml_fp16_t *) x, y, n); break;
-        case GGML_TYPE_BF16:   ggml_cpu_bf16_to_fp32((const ggml_bf16_t *) x, y, n); break;
-        case GGML_TYPE_Q8_0:   unpack_bytes(x, y, n); break;
-        case GGML_TYPE_Q4_0:   unpack_nibbles<q4_0_layout,   q4_0_levels>(x, y, n); break;
-        case GGML_TYPE_IQ4_NL: unpack_nibbles<iq4_nl_layout, iq4_nl_levels>(x, y, n); break;
-        default:               kvarn_to_float(type)(x, y, n); break;
+        case GGML_TYPE_F32:    return unpack_f32;
+        case GGML_TYPE_F16:    return unpack_f16;
+        case GGML_TYPE_BF16:   return unpack_bf16;
+        case GGML_TYPE_Q8_0:   return unpack_bytes;
+        case GGML_TYPE_Q4_0:   return unpack_nibbles<q4_0_layout,   q4_0_levels>;
+        case GGML_TYPE_IQ4_NL: return unpack_nibbles<iq4_nl_layout, iq4_nl_levels>;
+        default:               return kvarn_to_float(type);
     }
 }

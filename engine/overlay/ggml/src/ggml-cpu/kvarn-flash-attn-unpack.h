@@ -2,5 +2,5 @@
 
 #include "ggml.h"
 
-// A cached row of n values as f32.
-void kvarn_fa_unpack(ggml_type type, const char * x, float * y, int64_t n);
+// What reads a cached row of n values as f32; asked for once for many rows.
+ggml_to_float_t kvarn_fa_unpacker(ggml_type type);
