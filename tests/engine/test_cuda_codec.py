@@ -48,7 +48,7 @@ def test_device_code_has_the_bytes_and_values_of_the_reference(engine_dir, engin
         "-o",
         str(program),
     ]
-    command += [f"-I{ggml / part}" for part in ("include", "src", "src/ggml-cuda")]
+    command += [f"-I{ggml / part}" for part in ("include", "src", "src/ggml-cuda", "../tests")]
     command += [f"-L{folders[0]}", "-lggml-base", f"-Wl,-rpath,{folders[0]}"]
     compiled = subprocess.run(command, capture_output=True, text=True, check=False)
     assert compiled.returncode == 0, compiled.stderr

@@ -62,8 +62,9 @@ def until_a_tie(plain: dict[str, Any], text: str) -> int:
     for step in plain["completion_probabilities"]:
         end += len(step["token"])
         if end > same:
-            best, second = (choice["logprob"] for choice in step["top_logprobs"][:2])
-            assert best - second < TIE, (plain["content"], text)
+            best, second = step["top_logprobs"][:2]
+            assert best["logprob"] - second["logprob"] < TIE, (plain["content"], text)
+            assert text[end - len(step["token"]) :].startswith(second["token"])
             break
     return same
 

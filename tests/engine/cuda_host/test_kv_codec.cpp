@@ -5,21 +5,10 @@
 
 #include "kvarn-fattn-vec.cuh"
 #include "kvarn-kv-rows.cuh"
+#include "test-kvarn-expect.h"
 
 #include <random>
 #include <string>
-
-static int n_broken = 0;
-
-#define EXPECT(condition, ...)                                                          \
-    do {                                                                                \
-        if (!(condition)) {                                                             \
-            ++n_broken;                                                                 \
-            printf("line %d: %s: ", __LINE__, #condition);                              \
-            printf(__VA_ARGS__);                                                        \
-            printf("\n");                                                               \
-        }                                                                               \
-    } while (0)
 
 typedef std::vector<float>   floats;
 typedef std::vector<uint8_t> bytes;
