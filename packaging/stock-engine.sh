@@ -1,5 +1,6 @@
 #!/bin/sh
 # Builds llama-bench of the pinned source without our patches, once, and prints its folder: the other side of comparisons.
+# One patch it needs: without cpu/keep-tile-config the program of GCC 12 dies on a CPU with AMX; elsewhere that code does not run.
 set -eu
 cd "$(dirname "$0")/.."
 uv=$(packaging/setup.sh)
@@ -10,6 +11,8 @@ if [ ! -x "$root/build/bin/llama-bench" ]; then
     sdist=$(PYTHONPATH=engine/backend $with python -c \
         'from kvarn_engine import pin; print(pin.fetch_sdist(pin.read_pin()))' | tail -n 1)
     tar -xzf "$sdist" -C "$root" --strip-components=1
+    PYTHONPATH=engine/backend $with python -c 'import pathlib, sys; from kvarn_engine import series
+series.apply_patch(pathlib.Path(sys.argv[1]), series.read_patch("cpu/keep-tile-config.patch"))' "$root/vendor/llama.cpp"
     echo "kvarn: building the unpatched engine in $root (minutes, once)" >&2
     $with cmake -S "$root/vendor/llama.cpp" -B "$root/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON \
         -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF \
