@@ -1,4 +1,4 @@
-#include "kvarn-flash-attn-paired.h"
+#include "kvarn-flash-attn-few-values.h"
 
 #include "ggml-cpu-impl.h"
 #include "ggml-impl.h"
@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
-// Without AVX2 there are no pairs; with AVX-512 unpacking to f32 has the registers it needs.
-#if defined(__AVX2__) && defined(__FMA__) && !defined(__AVX512F__)
+// Where AVX2 is all there is: kvarn-flash-attn-level-values.cpp has the same two functions for AVX-512, and for neither.
+#if defined(__AVX2__) && defined(__FMA__) && !(defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__))
 
 #include "kvarn-flash-attn-pairs.h"
 
@@ -154,21 +154,12 @@ add_values_t add_values_of(ggml_type type) {
 
 } // namespace
 
-bool kvarn_fa_can_pair_values(ggml_type type, int n_rows, int64_t dv) {
+bool kvarn_fa_can_add_few(ggml_type type, int n_rows, int64_t dv) {
     return n_rows < KVARN_FA_FEW_ROWS && add_values_of(type) && dv % (2*GROUP) == 0;
 }
 
-void kvarn_fa_add_paired_values(int n_rows, const float * weights, const kvarn_fa_cached & values, int64_t dv, int64_t ld, float * out) {
+void kvarn_fa_add_few_values(int n_rows, const float * weights, const kvarn_fa_cached & values, int64_t dv, int64_t ld, float * out) {
     add_values_of(values.type)(n_rows, weights, values, dv, ld, out);
 }
-
-#else
-
-bool kvarn_fa_can_pair_values(ggml_type, int, int64_t) {
-    return false;
-}
-
-// nobody comes here without having asked
-void kvarn_fa_add_paired_values(int, const float *, const kvarn_fa_cached &, int64_t, int64_t, float *) {}
 
 #endif

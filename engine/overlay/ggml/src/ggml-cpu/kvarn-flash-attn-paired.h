@@ -13,9 +13,3 @@ void kvarn_fa_put_paired(const kvarn_fa_queries & queries, int row, const float 
 
 // As kvarn_fa_scores.
 void kvarn_fa_paired_scores(const kvarn_fa_queries & queries, const kvarn_fa_cached & keys, float * scores);
-
-// Likewise for values: their levels meet the weights without being scaled or unpacked to a row of f32.
-bool kvarn_fa_can_pair_values(ggml_type type, int n_rows, int64_t dv);
-
-// As kvarn_fa_add_values.
-void kvarn_fa_add_paired_values(int n_rows, const float * weights, const kvarn_fa_cached & values, int64_t dv, int64_t ld, float * out);

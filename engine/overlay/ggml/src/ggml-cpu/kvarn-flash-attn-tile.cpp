@@ -1,5 +1,6 @@
 #include "kvarn-flash-attn-tile.h"
 
+#include "kvarn-flash-attn-few-values.h"
 #include "kvarn-flash-attn-multiply.h"
 #include "kvarn-flash-attn-packed.h"
 #include "kvarn-flash-attn-paired.h"
@@ -91,8 +92,8 @@ void kvarn_fa_scores(const kvarn_fa_queries & queries, const kvarn_fa_cached & k
 }
 
 void kvarn_fa_add_values(int n_rows, const float * weights, const kvarn_fa_cached & values, int64_t dv, int64_t ld, float * unpacked, float * out) {
-    if (kvarn_fa_can_pair_values(values.type, n_rows, dv)) {
-        kvarn_fa_add_paired_values(n_rows, weights, values, dv, ld, out);
+    if (kvarn_fa_can_add_few(values.type, n_rows, dv)) {
+        kvarn_fa_add_few_values(n_rows, weights, values, dv, ld, out);
         return;
     }
     // A step of values stays in the first-level cache between unpacking and use.
