@@ -31,30 +31,33 @@ void scale_weights(int n_rows, const float * from, const kvarn_fa_cached & value
     }
 }
 
-// Columns of count groups that share a scale: 2 * count sums a row stay in registers, and nothing else of a cached row is stored.
+// Columns of the groups that a codec decodes at once: their sums stay in registers, and nothing of a cached row is stored.
 template <class codec, int n_rows>
 void add_rows(const float (*weights)[KEYS], const kvarn_fa_cached & values, int g, float * out, int64_t ld) {
-    constexpr int count = codec::has_pairs ? 2 : 1;
-    __m512 sum[n_rows][2*count];
+    constexpr int n = 2*codec::n_groups;
+    __m512 sum[n_rows][n];
     for (int m = 0; m < n_rows; m++) {
-        for (int j = 0; j < 2*count; j++) {
-            sum[m][j] = _mm512_loadu_ps(out + m*ld + 16*j);
+        for (int j = 0; j < n; j++) {
+            sum[m][j] = _mm512_setzero_ps();
         }
     }
     for (int key = 0; key < values.n; key++) {
         const char * row = values.data + key*values.stride;
-        for (int i = 0; i < count; i++) {
-            const levels32 x = codec::of(row, g + i);
-            for (int m = 0; m < n_rows; m++) {
-                const __m512 weight = _mm512_set1_ps(weights[m][key]);
-                sum[m][2*i]     = _mm512_fmadd_ps(weight, x.low,  sum[m][2*i]);
-                sum[m][2*i + 1] = _mm512_fmadd_ps(weight, x.high, sum[m][2*i + 1]);
+        _mm_prefetch(row + KEYS*values.stride + codec::codes_at(g), _MM_HINT_T0);  // of the tile after this
+        __m512 x[n];
+        codec::levels(row, g, x);
+        for (int m = 0; m < n_rows; m++) {
+            const __m512 weight = _mm512_set1_ps(weights[m][key]);
+            for (int j = 0; j < n; j++) {
+                sum[m][j] = _mm512_fmadd_ps(weight, x[j], sum[m][j]);
             }
         }
     }
     for (int m = 0; m < n_rows; m++) {
-        for (int j = 0; j < 2*count; j++) {
-            _mm512_storeu_ps(out + m*ld + 16*j, sum[m][j]);
+        codec::put_in_order(sum[m]);
+        for (int j = 0; j < n; j++) {
+            float * to = out + m*ld + 16*j;
+            _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), sum[m][j]));
         }
     }
 }
@@ -62,7 +65,7 @@ void add_rows(const float (*weights)[KEYS], const kvarn_fa_cached & values, int 
 template <class codec>
 void add_values(int n_rows, const float * from, const kvarn_fa_cached & values, int64_t dv, int64_t ld, float * out) {
     alignas(64) float weights[KVARN_FA_FEW_ROWS][KEYS];
-    for (int g = 0; g < dv/GROUP; g += codec::has_pairs ? 2 : 1) {
+    for (int g = 0; g < dv/GROUP; g += codec::n_groups) {
         if (codec::in_block(g) == 0) {
             scale_weights<codec>(n_rows, from, values, g, weights);
         }
@@ -85,14 +88,14 @@ add_values_t add_values_of(ggml_type type) {
         case GGML_TYPE_Q8_0:               return add_values<byte_levels>;
         case GGML_TYPE_Q4_0:               return add_values<nibble_levels<q4_0_layout,      q4_0_levels>>;
         case GGML_TYPE_IQ4_NL:             return add_values<nibble_levels<iq4_nl_layout,    iq4_nl_levels>>;
-        case GGML_TYPE_KVARN_TBQ4_0:       return add_values<nibble_levels<tbq4_0_layout,    tbq4_levels>>;
-        case GGML_TYPE_KVARN_TBQ4_0_64:    return add_values<nibble_levels<tbq4_0_64_layout, tbq4_levels>>;
-        case GGML_TYPE_KVARN_PLANAR3_0:    return add_values<planar_levels<planar3_0_layout>>;
-        case GGML_TYPE_KVARN_PLANAR3_0_64: return add_values<planar_levels<planar3_0_64_layout>>;
-        case GGML_TYPE_KVARN_TCQ4_0:       return add_values<trellis_nibble_levels<tcq4_0_layout>>;
-        case GGML_TYPE_KVARN_TCQ4_0_64:    return add_values<trellis_nibble_levels<tcq4_0_64_layout>>;
-        case GGML_TYPE_KVARN_TCQ3_0:       return add_values<trellis_planar_levels<tcq3_0_layout>>;
-        case GGML_TYPE_KVARN_TCQ3_0_64:    return add_values<trellis_planar_levels<tcq3_0_64_layout>>;
+        case GGML_TYPE_KVARN_TBQ4_0:       return add_values<level_pairs<tbq4_0_layout,    tbq4_levels>>;
+        case GGML_TYPE_KVARN_TBQ4_0_64:    return add_values<level_pairs<tbq4_0_64_layout, tbq4_levels>>;
+        case GGML_TYPE_KVARN_PLANAR3_0:    return add_values<planar_pairs<planar3_0_layout>>;
+        case GGML_TYPE_KVARN_PLANAR3_0_64: return add_values<planar_pairs<planar3_0_64_layout>>;
+        case GGML_TYPE_KVARN_TCQ4_0:       return add_values<trellis_nibble_pairs<tcq4_0_layout>>;
+        case GGML_TYPE_KVARN_TCQ4_0_64:    return add_values<trellis_nibble_pairs<tcq4_0_64_layout>>;
+        case GGML_TYPE_KVARN_TCQ3_0:       return add_values<trellis_planar_pairs<tcq3_0_layout>>;
+        case GGML_TYPE_KVARN_TCQ3_0_64:    return add_values<trellis_planar_pairs<tcq3_0_64_layout>>;
         default:                           return nullptr;
     }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kvarn-flash-attn-layout.h"
+#include "kvarn-flash-attn-tile.h"
 
 #include "ggml-cpu-impl.h"
 
@@ -31,6 +32,24 @@ static inline void load_16x16(const char * const * rows, size_t offset, __m512i 
 struct sixteen_rows {
     const char * begin[16];
     __m512i      distance;
+    size_t       ahead;  // bytes from a row to the one that is met a tile later
+
+    // Past the end the last row stands in; nobody reads those scores.
+    sixteen_rows(const kvarn_fa_cached & keys, int first) : ahead(KVARN_FA_KEYS*keys.stride) {
+        const char * row = keys.data + first*keys.stride;
+        for (int r = 0; r < 16; r++) {
+            begin[r] = row;
+            row += first + r + 1 < keys.n ? keys.stride : 0;
+        }
+        const __m512i numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        distance = _mm512_mullo_epi32(_mm512_min_epi32(numbers, _mm512_set1_epi32(keys.n - 1 - first)), _mm512_set1_epi32((int32_t) keys.stride));
+    }
+
+    void prefetch(size_t offset) const {
+        for (int r = 0; r < 16; r++) {
+            _mm_prefetch(begin[r] + ahead + offset, _MM_HINT_T0);
+        }
+    }
 
     // A 32-bit number of each row. Reads past its own field stay inside the block.
     __m512i gather(size_t offset) const { return _mm512_i32gather_epi32(distance, begin[0] + offset, 1); }

@@ -18,12 +18,22 @@ static size_t packed_row_bytes(int64_t dk) {
     return dk + dk/GROUP*(sizeof(float) + sizeof(int32_t));
 }
 
+// The four query values at q in every lane. A read each: an array of them goes through general registers, a broadcast at a time.
+static inline __m512i four_of(const char * q) {
+    int32_t four;
+    memcpy(&four, q, sizeof(four));
+    return _mm512_set1_epi32(four);
+}
+
 template <class codec>
 static void packed_scores_16(const kvarn_fa_queries & queries, const sixteen_rows & rows, float * scores) {
     const int    n_groups  = queries.dk/GROUP;
     const size_t row_bytes = packed_row_bytes(queries.dk);
     __m512 d = rows.scales(codec::block_at(0));
     for (int g = 0; g < n_groups; g++) {
+        if (g == 0 || codec::codes_at(g)/64 != codec::codes_at(g - 1)/64) {
+            rows.prefetch(codec::codes_at(g));
+        }
         __m512i u[8];
         codec::load(rows, g, u);
         if (g > 0 && codec::block_at(g) != codec::block_at(g - 1)) {  // a gather is dear, and groups of a block share its scale
@@ -32,15 +42,13 @@ static void packed_scores_16(const kvarn_fa_queries & queries, const sixteen_row
         for (int m = 0; m < queries.n_rows; m++) {
             const char * q    = queries.memory + m*row_bytes;
             const char * side = q + queries.dk + g*(sizeof(float) + sizeof(int32_t));
-            int32_t q4[8];
             int32_t sum;
             float   dq;
-            memcpy(q4,   q + g*GROUP,          sizeof(q4));
             memcpy(&dq,  side,                 sizeof(dq));
             memcpy(&sum, side + sizeof(float), sizeof(sum));
             __m512i acc = _mm512_set1_epi32(-codec::bias*sum);
             for (int j = 0; j < 8; j++) {
-                acc = _mm512_dpbusd_epi32(acc, u[j], _mm512_set1_epi32(q4[j]));
+                acc = _mm512_dpbusd_epi32(acc, u[j], four_of(q + g*GROUP + 4*j));
             }
             float * s = scores + m*KVARN_FA_KEYS;
             const __m512 part = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_set1_ps(dq));
@@ -52,16 +60,7 @@ static void packed_scores_16(const kvarn_fa_queries & queries, const sixteen_row
 template <class codec>
 static void packed_scores(const kvarn_fa_queries & queries, const kvarn_fa_cached & keys, float * scores) {
     for (int first = 0; first < keys.n; first += 16) {
-        sixteen_rows rows;
-        alignas(64) int32_t distance[16];
-        for (int r = 0; r < 16; r++) {
-            // past the end the last row stands in; nobody reads those scores
-            const size_t at = (size_t) MIN(r, keys.n - 1 - first)*keys.stride;
-            rows.begin[r] = keys.data + first*keys.stride + at;
-            distance[r]   = (int32_t) at;
-        }
-        rows.distance = _mm512_load_si512(distance);
-        packed_scores_16<codec>(queries, rows, scores + first);
+        packed_scores_16<codec>(queries, sixteen_rows(keys, first), scores + first);
     }
 }
 

@@ -121,15 +121,19 @@ template <const trellis & code>
 static int find_path(const float * x, int n, double factor, uint8_t * symbol) {
     const double fine  = KVARN_TRELLIS_FRACTION*factor;
     const float  scale = fine < FLT_MAX ? (float) fine : FLT_MAX;
-    int level_energy = 0;
+    __m256i squares = _mm256_setzero_si256();
     for (int j = 0; j < n; j += 2*code.ring) {
         __m256i q[8];
+        int8_t  level[2*code.ring];
         for (int i = 0; i < 2*code.ring/8; ++i) {
             q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(load_clean(x + j + 8*i), _mm256_set1_ps(scale)));
         }
-        level_energy += search_two_rings(code, q, symbol + j);
+        search_two_rings<code>(q, symbol + j, level);
+        for (int i = 0; i < 2*code.ring; i += 32) {
+            squares = _mm256_add_epi32(squares, squares_of(_mm256_loadu_si256((const __m256i *) (level + i))));
+        }
     }
-    return level_energy;
+    return sum_of_int(squares);
 }
 
 static constexpr thresholds tbq4_thresholds    = { 7, KVARN_TBQ4_THRESHOLDS,    KVARN_TBQ4_LEVELS };
