@@ -8,7 +8,6 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 
-#include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -52,7 +51,7 @@ static std::vector<float> product(ggml_backend_t cpu, ggml_backend_buffer_type_t
     ggml_backend_tensor_set(weights, stored.data(), 0, stored.size());
     ggml_backend_tensor_set(inputs, normal(n_in*n_rows, 2).data(), 0, ggml_nbytes(inputs));
 
-    ggml_backend_graph_compute(cpu, graph);
+    EXPECT(ggml_backend_graph_compute(cpu, graph) == GGML_STATUS_SUCCESS, "%s", ggml_type_name(type));
     std::vector<float> y(ggml_nelements(outputs));
     ggml_backend_tensor_get(outputs, y.data(), 0, ggml_nbytes(outputs));
     for (ggml_backend_buffer_t buffer : memory) {
@@ -80,7 +79,7 @@ int main() {
         ggml_backend_free(cpu);
         return 0;
     }
-    for (ggml_type type : { GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K }) {
+    for (ggml_type type : { GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_XS }) {
         for (int n_threads : { 1, 3 }) {  // the configuration belongs to a thread
             ggml_backend_cpu_set_n_threads(cpu, n_threads);
             for (int64_t n_rows : { 1, 2, 33, 70 }) {

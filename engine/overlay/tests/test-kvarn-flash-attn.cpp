@@ -176,7 +176,7 @@ std::vector<shape> few_rows() {
     std::vector<shape> list;
     int n = 0;
     for (const auto & [type_k, type_v] : types) {
-        for (int64_t d : { 64, 128, 192, 256 }) {
+        for (int64_t d : { 64, 96, 128, 192, 256 }) {
             for (int64_t rows = 1; rows <= 8; rows++, n++) {
                 const int64_t n_kv = n % 3 == 0 ? 61 + rows : 129 + 2*rows;
                 const shape s = { type_k, type_v, d, d, 1 + n % 2, rows, 1, n_kv, 1, masking::NONE, 0.0f, 0.0f, false, 1 + n % 2 };

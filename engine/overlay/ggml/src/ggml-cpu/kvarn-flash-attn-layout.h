@@ -18,6 +18,8 @@ struct layout {
     // groups 2i and 2i + 1 share a scale, and their codes follow each other
     static constexpr bool has_pairs = block_values >= 2*GROUP;
 
+    static constexpr size_t block_bytes = sizeof(block);
+
     static size_t block_at(int g) { return g*GROUP/block_values*sizeof(block); }
     static int    in_block(int g) { return g % (block_values/GROUP); }
 };

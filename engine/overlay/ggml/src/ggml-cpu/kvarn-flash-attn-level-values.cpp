@@ -1,7 +1,6 @@
 #include "kvarn-flash-attn-few-values.h"
 
 #include "ggml-cpu-impl.h"
-#include "ggml-impl.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,8 +8,10 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 
 #include "kvarn-flash-attn-levels.h"
+#include "kvarn-flash-attn-prefetch.h"
 
 using namespace kvarn_fa;
+using namespace kvarn_fa::avx512;
 
 namespace {
 
@@ -43,7 +44,7 @@ void add_rows(const float (*weights)[KEYS], const kvarn_fa_cached & values, int 
     }
     for (int key = 0; key < values.n; key++) {
         const char * row = values.data + key*values.stride;
-        _mm_prefetch(row + KEYS*values.stride + codec::codes_at(g), _MM_HINT_T0);  // of the tile after this
+        prefetch_after(row, values.stride, codec::block_at(g), codec::block_bytes);
         __m512 x[n];
         codec::levels(row, g, x);
         for (int m = 0; m < n_rows; m++) {
@@ -64,6 +65,7 @@ void add_rows(const float (*weights)[KEYS], const kvarn_fa_cached & values, int 
 
 template <class codec>
 void add_values(int n_rows, const float * from, const kvarn_fa_cached & values, int64_t dv, int64_t ld, float * out) {
+    static_assert(codec::n_groups == 1 || codec::has_pairs, "a row of whole blocks has whole pairs");
     alignas(64) float weights[KVARN_FA_FEW_ROWS][KEYS];
     for (int g = 0; g < dv/GROUP; g += codec::n_groups) {
         if (codec::in_block(g) == 0) {
@@ -85,9 +87,9 @@ using add_values_t = void (*)(int n_rows, const float * weights, const kvarn_fa_
 
 add_values_t add_values_of(ggml_type type) {
     switch (type) {
-        case GGML_TYPE_Q8_0:               return add_values<byte_levels>;
-        case GGML_TYPE_Q4_0:               return add_values<nibble_levels<q4_0_layout,      q4_0_levels>>;
-        case GGML_TYPE_IQ4_NL:             return add_values<nibble_levels<iq4_nl_layout,    iq4_nl_levels>>;
+        case GGML_TYPE_Q8_0:               return add_values<byte_codec>;
+        case GGML_TYPE_Q4_0:               return add_values<nibble_codec<q4_0_layout,      q4_0_levels>>;
+        case GGML_TYPE_IQ4_NL:             return add_values<nibble_codec<iq4_nl_layout,    iq4_nl_levels>>;
         case GGML_TYPE_KVARN_TBQ4_0:       return add_values<level_pairs<tbq4_0_layout,    tbq4_levels>>;
         case GGML_TYPE_KVARN_TBQ4_0_64:    return add_values<level_pairs<tbq4_0_64_layout, tbq4_levels>>;
         case GGML_TYPE_KVARN_PLANAR3_0:    return add_values<planar_pairs<planar3_0_layout>>;

@@ -1,5 +1,5 @@
-// Unscaled levels of a cached row in f32, straight from its codes: a table in a register has them, a lane of 32 bits looks one up.
-// AVX-512 only. Included after ggml-cpu-impl.h.
+// Unscaled levels of a cached row in f32, straight from its codes; where a codebook has them, a table in a register is looked up by
+// lanes of 32 bits. AVX-512 F and BW. Included by kvarn-flash-attn-level-values.cpp alone.
 
 #pragma once
 
@@ -11,7 +11,8 @@
 #include <cstring>
 #include <utility>
 
-namespace kvarn_fa {
+// Of its own: kvarn-flash-attn-pairs.h has other codecs by the same names.
+namespace kvarn_fa::avx512 {
 
 static inline __m512 floats_of(const int8_t * levels) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *) levels)));
@@ -25,7 +26,7 @@ struct one_group {
     static void put_in_order(__m512 *) {}
 };
 
-struct byte_levels : q8_0_layout, one_group {
+struct byte_codec : q8_0_layout, one_group {
     static void levels(const char * row, int g, __m512 * x) {
         const int8_t * codes = (const int8_t *) row + codes_at(g);
         x[0] = floats_of(codes);
@@ -34,7 +35,7 @@ struct byte_levels : q8_0_layout, one_group {
 };
 
 template <class at, class book>
-struct nibble_levels : at, one_group {
+struct nibble_codec : at, one_group {
     static void levels(const char * row, int g, __m512 * x) {
         const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *) (row + at::codes_at(g))));
         const __m512  table = floats_of(book::table);
@@ -47,7 +48,7 @@ struct nibble_levels : at, one_group {
 struct two_groups {
     static constexpr int n_groups = 2;
 
-    static __m512i byte_of_lane(__m512i index, int k) { return _mm512_srli_epi32(index, 8*k); }
+    static __m512i byte_down(__m512i index, int k) { return _mm512_srli_epi32(index, 8*k); }
 
     // x[k] lane i = byte 4*i + k  ->  x[k] lane i = byte 16*k + i
     static void put_in_order(__m512 * x) {
@@ -65,14 +66,14 @@ struct two_groups {
     }
 };
 
-// 32 bytes: the low nibbles of both groups, then the high ones.
+// 64 indices: the low nibbles of both groups' 32 bytes, then the high ones.
 template <class at>
 struct nibble_pairs : at, two_groups {
     static __m512i codes(const char * row, int g) {
         return _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *) (row + at::codes_at(g))));
     }
 
-    static __m512i halves(int low, int high) { return _mm512_inserti64x4(_mm512_set1_epi32(low), _mm256_set1_epi32(high), 1); }
+    static __m512i counts(int low, int high) { return _mm512_inserti64x4(_mm512_set1_epi32(low), _mm256_set1_epi32(high), 1); }
 
     // bytes 16 .. 31 are the low half of the second group
     static void put_in_order(__m512 * x) {
@@ -84,9 +85,9 @@ struct nibble_pairs : at, two_groups {
 template <class at, class book>
 struct level_pairs : nibble_pairs<at> {
     static void levels(const char * row, int g, __m512 * x) {
-        const __m512i index = _mm512_srlv_epi32(nibble_pairs<at>::codes(row, g), nibble_pairs<at>::halves(0, 4));
+        const __m512i index = _mm512_srlv_epi32(nibble_pairs<at>::codes(row, g), nibble_pairs<at>::counts(0, 4));
         for (int k = 0; k < 4; k++) {
-            x[k] = _mm512_permutexvar_ps(two_groups::byte_of_lane(index, k), floats_of(book::table));
+            x[k] = _mm512_permutexvar_ps(two_groups::byte_down(index, k), floats_of(book::table));
         }
     }
 };
@@ -99,11 +100,11 @@ struct trellis_nibble_pairs : nibble_pairs<at> {
         const __m512i c1    = _mm512_alignr_epi8(c, c, 15);
         const __m512i c2    = _mm512_alignr_epi8(c, c, 14);
         const __m512i four  = _mm512_srlv_epi32(_mm512_ternarylogic_epi32(c, c2, _mm512_set1_epi8((char) 0x88), 0x78),  // c ^ (c2 & top)
-                nibble_pairs<at>::halves(0, 4));
-        const __m512i fifth = _mm512_rolv_epi32(c1, nibble_pairs<at>::halves(1, 29));
+                nibble_pairs<at>::counts(0, 4));
+        const __m512i fifth = _mm512_rolv_epi32(c1, nibble_pairs<at>::counts(1, 29));
         const __m512i index = _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), four, fifth, 0xca);
         for (int k = 0; k < 4; k++) {
-            x[k] = _mm512_permutex2var_ps(floats_of(tcq4_levels::table), two_groups::byte_of_lane(index, k), floats_of(tcq4_levels::table + 16));
+            x[k] = _mm512_permutex2var_ps(floats_of(tcq4_levels::table), two_groups::byte_down(index, k), floats_of(tcq4_levels::table + 16));
         }
     }
 };
@@ -123,7 +124,7 @@ struct planar_pairs : at, two_groups {
 
     static void look_up(__m512i index, const int8_t * table, __m512 * x) {
         for (int k = 0; k < 4; k++) {
-            x[k] = _mm512_permutexvar_ps(two_groups::byte_of_lane(index, k), floats_of(table));
+            x[k] = _mm512_permutexvar_ps(two_groups::byte_down(index, k), floats_of(table));
         }
     }
 
@@ -148,4 +149,4 @@ struct trellis_planar_pairs : planar_pairs<at> {
     static uint32_t rotated(uint32_t bits, int n) { return bits << n | bits >> (32 - n) % 32; }
 };
 
-} // namespace kvarn_fa
+} // namespace kvarn_fa::avx512

@@ -32,10 +32,9 @@ static inline void load_16x16(const char * const * rows, size_t offset, __m512i 
 struct sixteen_rows {
     const char * begin[16];
     __m512i      distance;
-    size_t       ahead;  // bytes from a row to the one that is met a tile later
 
     // Past the end the last row stands in; nobody reads those scores.
-    sixteen_rows(const kvarn_fa_cached & keys, int first) : ahead(KVARN_FA_KEYS*keys.stride) {
+    sixteen_rows(const kvarn_fa_cached & keys, int first) {
         const char * row = keys.data + first*keys.stride;
         for (int r = 0; r < 16; r++) {
             begin[r] = row;
@@ -43,12 +42,6 @@ struct sixteen_rows {
         }
         const __m512i numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         distance = _mm512_mullo_epi32(_mm512_min_epi32(numbers, _mm512_set1_epi32(keys.n - 1 - first)), _mm512_set1_epi32((int32_t) keys.stride));
-    }
-
-    void prefetch(size_t offset) const {
-        for (int r = 0; r < 16; r++) {
-            _mm_prefetch(begin[r] + ahead + offset, _MM_HINT_T0);
-        }
     }
 
     // A 32-bit number of each row. Reads past its own field stay inside the block.

@@ -10,6 +10,7 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512VNNI__)
 
 #include "kvarn-flash-attn-packed-codecs.h"
+#include "kvarn-flash-attn-prefetch.h"
 
 using namespace kvarn_fa;
 
@@ -31,9 +32,6 @@ static void packed_scores_16(const kvarn_fa_queries & queries, const sixteen_row
     const size_t row_bytes = packed_row_bytes(queries.dk);
     __m512 d = rows.scales(codec::block_at(0));
     for (int g = 0; g < n_groups; g++) {
-        if (g == 0 || codec::codes_at(g)/64 != codec::codes_at(g - 1)/64) {
-            rows.prefetch(codec::codes_at(g));
-        }
         __m512i u[8];
         codec::load(rows, g, u);
         if (g > 0 && codec::block_at(g) != codec::block_at(g - 1)) {  // a gather is dear, and groups of a block share its scale
@@ -59,8 +57,13 @@ static void packed_scores_16(const kvarn_fa_queries & queries, const sixteen_row
 
 template <class codec>
 static void packed_scores(const kvarn_fa_queries & queries, const kvarn_fa_cached & keys, float * scores) {
+    const size_t row_bytes = ggml_row_size(keys.type, queries.dk);
     for (int first = 0; first < keys.n; first += 16) {
-        packed_scores_16<codec>(queries, sixteen_rows(keys, first), scores + first);
+        const sixteen_rows rows(keys, first);
+        for (const char * row : rows.begin) {
+            prefetch_after(row, keys.stride, 0, row_bytes);
+        }
+        packed_scores_16<codec>(queries, rows, scores + first);
     }
 }
 

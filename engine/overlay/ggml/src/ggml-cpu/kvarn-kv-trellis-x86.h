@@ -1,7 +1,7 @@
 #pragma once
 
 // The trellis search of kvarn-kv-trellis.h with AVX2 or AVX-512. The errors of 16 values are found at once; then each value advances
-// the totals of all four first states. The way back only notes its states; symbols come of them 32 at a time.
+// the totals of all four first states. The way back only notes its states; symbols come from them 32 at a time.
 // Included by one file, after ggml-cpu's own headers.
 
 #include "kvarn-kv-trellis.h"
@@ -9,6 +9,8 @@
 #include <cstdint>
 
 static_assert(KVARN_TRELLIS_FRACTION == 16, "see meet_16");
+
+namespace {
 
 struct trellis {
     int bits, ring;
@@ -49,10 +51,10 @@ struct two_rings {
     uint8_t  ranks[4][64];    // [subset]
     uint16_t from_one[2][32]; // bit 4*start + state
     int      start[2];
-    uint8_t  path[64];        // e, u and u2 of each value: bits 1, 0 and 2
+    uint8_t  path[64];        // of each value u, e and u2, from bit 0 up
 };
 
-// Of values t .. t + 15.
+// Errors and ranks of values t .. t + 15.
 // The norm of a block bounds its values, so q and its distance from a level fit 16 bits.
 static inline void meet_16(const trellis & code, __m256i first, __m256i second, int t, two_rings & rings) {
     const __m256i q = _mm256_packs_epi32(first, second); // unpacking sixteens puts them back in order
@@ -198,3 +200,5 @@ static inline void search_two_rings(const __m256i * q, uint8_t * symbol, int8_t 
         look_up_32<code>(rings, t, symbol + t, level + t);
     }
 }
+
+} // namespace

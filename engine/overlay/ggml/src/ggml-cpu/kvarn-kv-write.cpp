@@ -17,11 +17,15 @@
 
 #include "kvarn-kv-trellis-x86.h"
 
+namespace {
+
 struct thresholds {
     int    n;
     float  at[7];
     int8_t levels[16];
 };
+
+} // namespace
 
 static inline __m256 load_clean(const float * x) {
     const __m256 v = _mm256_loadu_ps(x);
