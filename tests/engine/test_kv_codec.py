@@ -291,7 +291,8 @@ def test_the_backend_reads_what_the_reference_reads(codec: Codec, libraries):
 
 
 @pytest.mark.parametrize(
-    "name", ["test-kvarn-kv-types", "test-kvarn-kv-rows", "test-kvarn-hadamard", "test-kvarn-work-buffer", "test-kvarn-amx"]
+    "name",
+    ["test-kvarn-kv-types", "test-kvarn-kv-rows", "test-kvarn-hadamard", "test-kvarn-work-buffer", "test-kvarn-amx"],
 )
 def test_the_test_program_agrees(name: str, engine_dir: Path, engine_build_info):
     program = engine_dir / (f"{name}.exe" if sys.platform == "win32" else name)
