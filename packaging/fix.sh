@@ -3,5 +3,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 uv=$(packaging/setup.sh)
+"$uv" run --quiet ruff format .
 "$uv" run --quiet ruff check --fix .
 "$uv" run --quiet ruff format .

@@ -49,13 +49,16 @@ class Served:
         for line in self.process.stdout:
             self.events.append(json.loads(line))
 
+    def first(self, name: str, condition=lambda event: True) -> dict | None:
+        """The first such event, if there was one by now."""
+        return next((event for event in list(self.events) if event["event"] == name and condition(event)), None)
+
     def wait_for(self, name: str, condition=lambda event: True, seconds: float = READY_S) -> dict:
         """The first such event, awaited."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            for event in list(self.events):
-                if event["event"] == name and condition(event):
-                    return event
+            if event := self.first(name, condition):
+                return event
             assert self.process.poll() is None, self.process.stderr.read()
             time.sleep(0.05)
         raise AssertionError(f"no such {name} event within {seconds} s; last: {self.events[-3:]}")
@@ -77,6 +80,11 @@ class Served:
         self.process.stderr.close()
 
 
+def is_decoding(event: dict) -> bool:
+    """A line of telemetry that shows a decode speed."""
+    return (event["decode_tok_per_s"] or 0) > 0
+
+
 @pytest.fixture
 def served(tmp_path: Path):
     running = Served(tmp_path / "kvarn")
@@ -95,11 +103,18 @@ def test_an_editor_can_rely_on_the_endpoint_and_a_script_sees_it_live(served: Se
         stream = client.chat.completions.create(
             model=ready["model"],
             messages=[{"role": "user", "content": "Tell a long story about a mill by a river."}],
-            max_tokens=200,
+            max_tokens=8000,
             stream=True,
             extra_body={"ignore_eos": True},
         )
-        assert sum(1 for chunk in stream if chunk.choices and chunk.choices[0].delta.content) > 100
+        # Until it was seen: a fast machine writes 200 tokens between two lines of telemetry.
+        chunks = 0
+        for chunk in stream:
+            chunks += bool(chunk.choices and chunk.choices[0].delta.content)
+            if chunks > 100 and served.first("telemetry", is_decoding):
+                break
+        stream.close()
+        assert chunks > 100
 
         def count(first: int) -> str:
             prompt = " ".join(str(n) for n in range(first, first + 4))
@@ -113,7 +128,7 @@ def test_an_editor_can_rely_on_the_endpoint_and_a_script_sees_it_live(served: Se
             client.completions.create(model="", prompt="word " * 9000, max_tokens=1)
         assert refused.value.body["n_ctx"] == 8192
 
-    served.wait_for("telemetry", lambda event: (event["decode_tok_per_s"] or 0) > 0)
+    served.wait_for("telemetry", is_decoding)
     served.wait_for("telemetry", lambda event: (event["graph_builds_per_min"] or 0) > 0)
     children = psutil.Process(served.process.pid).children(recursive=True)
     assert ready["pid"] in {child.pid for child in children}
