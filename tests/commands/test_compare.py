@@ -19,6 +19,7 @@ from kvarn.domain.errors import CompareError, EngineNotFoundError, ModelNotFound
 from kvarn.domain.settings import Settings
 from kvarn.services.compare.lab_lock import alone_in_the_lab
 from kvarn.services.launch.engine_locator import locate_engine
+from kvarn.services.run_store import RunStore
 
 QUICK = ("--depth", "0", "--rounds", "1", "--quality-context", "256", "--quality-tokens", "256")
 
@@ -105,6 +106,25 @@ def test_two_comparisons_do_not_measure_each_other():
         done = run("compare", "starter", "--kv", "q8_0", "--no-quality")
     assert isinstance(done.exception, CompareError)
     assert "Another comparison" in str(done.exception)
+
+
+def test_a_run_is_not_deleted_while_one_is_measured():
+    store = RunStore()
+    kept = store.add_run(kind="compare", digest="d", title="a model", setup=b"{}")
+    with alone_in_the_lab():
+        done = run("runs", "delete", str(kept.id))
+    assert isinstance(done.exception, CompareError)
+    assert store.runs() == (kept,)
+    assert run("runs", "delete", str(kept.id)).exit_code == 0
+    assert store.runs() == ()
+
+
+@pytest.mark.engine
+@pytest.mark.usefixtures("engine")
+def test_no_type_is_not_every_type():
+    done = run("compare", "starter", "--kv", "")
+    assert done.exit_code == 2
+    assert "at least one cache type" in done.output
 
 
 @pytest.mark.engine

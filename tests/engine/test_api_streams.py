@@ -94,6 +94,23 @@ def test_every_piece_is_whole_characters_and_a_cut_one_is_marked_once(server, li
         assert "\ufffd" not in "".join(got)[:-1]
 
 
+@pytest.mark.parametrize(
+    ("path", "is_opening"),
+    [
+        ("/v1/chat/completions", lambda event: event["choices"][0]["delta"].get("role") == "assistant"),
+        ("/v1/responses", lambda event: event["type"] == "response.created"),
+    ],
+)
+@pytest.mark.parametrize("limit", [1, 2, 20])
+def test_a_stream_opens_once_and_first_when_it_begins_with_half_a_character(server, path, is_opening, limit):
+    # /v1/messages opens by the same rule, but takes no grammar that could make an answer begin so.
+    words = {"input": "x", "max_output_tokens": limit} if path == "/v1/responses" else chat("x")
+    got = events(server, path, words | {"max_tokens": limit, "temperature": 0, "grammar": EMOJI})
+    assert [is_opening(event) for event in got].index(True) == 0
+    assert sum(map(is_opening, got)) == 1
+    assert limit < 20 or "\U0001f999" in "".join(map(text_of, got))
+
+
 def test_a_connection_outlives_a_finished_stream(server):
     body = {"prompt": COUNTING, "n_predict": 1, "stream": True}
     raw = json.dumps(body).encode()

@@ -170,6 +170,19 @@ def test_a_saved_slot_of_another_kind_is_refused_and_harms_nothing(start_server,
         assert "Tokyo" in server.complete(TEXT)["content"]
 
 
+def test_a_saved_slot_that_was_cut_is_refused_and_harms_nothing(start_server, saved):
+    folder, _ = saved
+    whole = Path(folder[1], "saved.bin").read_bytes()
+    cuts = (len(whole) - 1, len(whole) // 2, 100, 13, 12)
+    for size in cuts:
+        Path(folder[1], f"cut-{size}.bin").write_bytes(whole[:size])
+    with start_server(*cache("tbq4_0", "planar3_0"), *folder) as server:
+        for size in cuts:
+            assert slot(server, "restore", f"cut-{size}.bin").status_code == 400
+        assert slot(server, "restore").json()["n_restored"] > 20
+        assert "Tokyo" in server.complete(TEXT)["content"]
+
+
 def test_a_q8_0_slot_saved_with_rotation_is_refused_without(start_server, tmp_path):
     folder = ("--slot-save-path", f"{tmp_path}{os.sep}")
     with start_server(*cache("q8_0"), *folder) as server:

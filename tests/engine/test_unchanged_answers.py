@@ -1,5 +1,6 @@
 """Our patches leave what is computed alone: answers and probabilities equal the unpatched engine's to the last digit.
 
+Over f16: a quantised cache is read by kernels of ours, in another order of sums (`test_flash_attention.py`).
 Needs an unpatched build of the pinned base; name its folder of programs in KVARN_STOCK_DIR.
 """
 
@@ -16,9 +17,8 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("kv", ["f16", "q8_0", "q4_0"])
-def test_greedy_answers_and_their_probabilities_are_the_unpatched_engines(start_server, kv):
-    options = ("-c", "1024", "-np", "1", "-fa", "on", "-ctk", kv, "-ctv", kv)
+def test_greedy_answers_and_their_probabilities_are_the_unpatched_engines(start_server):
+    options = ("-c", "1024", "-np", "1", "-fa", "on")
     answers = []
     for programs in (None, Path(os.environ["KVARN_STOCK_DIR"])):
         with start_server(*options, programs=programs) as server:

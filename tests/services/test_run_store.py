@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import threading
 import pytest
 
 from kvarn.domain.errors import ResultError
+from kvarn.services import run_store
 from kvarn.services.run_store import RunStore
 
 
@@ -46,9 +48,27 @@ def test_a_forgotten_sample_is_gone_and_a_deleted_run_takes_its_samples_along(tm
 def test_a_damaged_file_is_told_and_left_as_it_is(tmp_path):
     path = tmp_path / "results.sqlite"
     path.write_bytes(b"no database at all" * 100)
-    with pytest.raises(ResultError, match=r"results\.sqlite"):
+    with pytest.raises(ResultError, match=r"results\.sqlite.* Move the file away"):
         RunStore(path).runs()
     assert path.read_bytes() == b"no database at all" * 100
+
+
+def test_a_file_in_use_is_not_to_be_moved_away(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_store, "_WAIT_S", 0.05)
+    store = RunStore(tmp_path / "results.sqlite")
+    add(store)
+    with contextlib.closing(sqlite3.connect(store.path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(ResultError, match="try again") as refused:
+            store.runs()
+    assert "Move" not in str(refused.value)
+
+
+def test_a_folder_that_cannot_be_is_told_without_numbers(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultError, match="KVARN_HOME") as refused:
+        RunStore(tmp_path / "file" / "results.sqlite").runs()
+    assert "Errno" not in str(refused.value)
 
 
 def test_a_newer_file_is_not_touched(tmp_path):
@@ -82,6 +102,7 @@ def test_a_process_killed_between_two_samples_loses_neither_run_nor_sample(tmp_p
     code = f"""
 import os, signal
 from pathlib import Path
+from kvarn.services import run_store
 from kvarn.services.run_store import RunStore
 store = RunStore(Path({str(path)!r}))
 store.keep({run.id}, "a", b"1")

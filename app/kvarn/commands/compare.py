@@ -37,8 +37,8 @@ _LOOK_S = 0.5
 def compare(
     model: Model,
     kv: Annotated[
-        str, typer.Option("--kv", metavar="T[,T…]", help="Cache types, e.g. q8_0,q8_0/tbq4_0; the usual ones.")
-    ] = "",
+        str | None, typer.Option("--kv", metavar="T[,T…]", help="Cache types, e.g. q8_0,q8_0/tbq4_0; the usual ones.")
+    ] = None,
     depth: Annotated[
         str, typer.Option("--depth", metavar="N[,N…]", help="Tokens already in the cache when speed is taken.")
     ] = "0,4096",
@@ -84,10 +84,10 @@ def compare(
     _measure(prepare(entry, build, wish), build, fresh=fresh, as_json=as_json)
 
 
-def _asked(kv: str, depth: str, build: EngineBuild) -> tuple[tuple[KvPair, ...], tuple[int, ...]]:
+def _asked(kv: str | None, depth: str, build: EngineBuild) -> tuple[tuple[KvPair, ...], tuple[int, ...]]:
     usual = ",".join(name for name in USUAL if build.kv_type(name))
     try:
-        return parse_pairs(kv or usual), parse_depths(depth)
+        return parse_pairs(usual if kv is None else kv), parse_depths(depth)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

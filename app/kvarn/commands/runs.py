@@ -15,6 +15,7 @@ from kvarn.commands.output import fail, print_json
 from kvarn.domain.compare.steps import is_complete
 from kvarn.domain.errors import ResultError
 from kvarn.services.compare.compare_store import KIND, CompareStore
+from kvarn.services.compare.lab_lock import alone_in_the_lab
 from kvarn.services.run_store import RunStore, StoredRun
 
 
@@ -106,7 +107,8 @@ def _flat(cell: dict[str, Any]) -> dict[str, Any]:
 def delete(context: typer.Context, number: Number, as_json: Json = False) -> None:
     """Delete one run and its figures."""
     run = _run(number)
-    RunStore().delete(run.id)
+    with alone_in_the_lab("the figures of this run may be those it is taking"):
+        RunStore().delete(run.id)
     if as_json or context.obj:
         print_json({"deleted": run.id})
     else:

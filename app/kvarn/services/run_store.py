@@ -105,8 +105,8 @@ class RunStore:
         except sqlite3.IntegrityError as error:
             raise ResultError("This run was deleted while it was being measured.") from error
         except (sqlite3.Error, OSError) as error:
-            cure = "Free some disk space, or move the file away to begin a new one."
-            raise ResultError(f"The results in {self.path} cannot be used: {error}. {cure}") from error
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise ResultError(f"The results in {self.path} cannot be used: {reason}. {_cure(error)}") from error
 
     def _prepare(self, database: sqlite3.Connection) -> None:
         (found,) = database.execute("PRAGMA user_version").fetchone()
@@ -115,3 +115,15 @@ class RunStore:
         if found < _FORMAT:
             # One transaction with the number: a plug pulled in between leaves an empty file, not half a schema.
             database.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_FORMAT}; COMMIT;")
+
+
+def _cure(error: sqlite3.Error | OSError) -> str:
+    """What the reader can do about it. Only a file that is broken is to be moved away."""
+    name = "CANTOPEN" if isinstance(error, OSError) else getattr(error, "sqlite_errorname", "")
+    if "BUSY" in name or "LOCKED" in name:
+        return "Another program holds them; try again when it is done."
+    if "FULL" in name:
+        return "Free some disk space."
+    if "READONLY" in name or "CANTOPEN" in name:
+        return "Make the file and its folder writable, or name another folder in KVARN_HOME."
+    return "Move the file away to begin a new one."

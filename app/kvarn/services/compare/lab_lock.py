@@ -1,4 +1,4 @@
-"""One comparison at a time: two would measure each other."""
+"""One comparison at a time, and nothing taken from under it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kvarn.services.file_lock import try_lock
 
 
 @contextlib.contextmanager
-def alone_in_the_lab() -> Iterator[None]:
-    """Raises CompareError while another process measures, or when the state folder cannot be written."""
+def alone_in_the_lab(reason: str = "two would measure each other") -> Iterator[None]:
+    """Raises CompareError, for this reason, while another process measures; also when the state folder is read-only."""
     folder = paths.state_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -20,8 +20,6 @@ def alone_in_the_lab() -> Iterator[None]:
     except OSError as error:
         raise CompareError(f"The folder {folder} cannot be written: {error.strerror or error}.") from error
     if lock is None:
-        raise CompareError(
-            "Another comparison is being measured; wait for it or stop it: two would measure each other."
-        )
+        raise CompareError(f"Another comparison is being measured; wait for it or stop it: {reason}.")
     with lock:
         yield
