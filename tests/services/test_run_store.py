@@ -102,7 +102,6 @@ def test_a_process_killed_between_two_samples_loses_neither_run_nor_sample(tmp_p
     code = f"""
 import os, signal
 from pathlib import Path
-from kvarn.services import run_store
 from kvarn.services.run_store import RunStore
 store = RunStore(Path({str(path)!r}))
 store.keep({run.id}, "a", b"1")

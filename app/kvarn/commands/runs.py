@@ -106,8 +106,8 @@ def _flat(cell: dict[str, Any]) -> dict[str, Any]:
 @runs.command("delete")
 def delete(context: typer.Context, number: Number, as_json: Json = False) -> None:
     """Delete one run and its figures."""
-    run = _run(number)
     with alone_in_the_lab("the figures of this run may be those it is taking"):
+        run = _run(number)
         RunStore().delete(run.id)
     if as_json or context.obj:
         print_json({"deleted": run.id})

@@ -7,6 +7,7 @@ that only their capability understands.
 from __future__ import annotations
 
 import contextlib
+import errno
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -30,6 +31,20 @@ CREATE TABLE IF NOT EXISTS samples (
 ) WITHOUT ROWID;
 """
 _WAIT_S = 10.0
+_MOVE = "Move the file away to begin a new one."
+_IN_USE = "Another program holds them; try again when it is done."
+_CLOSED = "Make the file and its folder writable, or name another folder in KVARN_HOME."
+_CURES = {
+    "SQLITE_BUSY": _IN_USE,
+    "SQLITE_LOCKED": _IN_USE,
+    "SQLITE_FULL": "Free some disk space.",
+    "SQLITE_READONLY": _CLOSED,
+    "SQLITE_CANTOPEN": _CLOSED,
+    "SQLITE_CORRUPT": _MOVE,
+    "SQLITE_NOTADB": _MOVE,
+    "SQLITE_ERROR": _MOVE,
+}
+"""By how SQLite's name of the error begins. `SQLITE_ERROR`: its tables are not those we made."""
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +120,7 @@ class RunStore:
         except sqlite3.IntegrityError as error:
             raise ResultError("This run was deleted while it was being measured.") from error
         except (sqlite3.Error, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+            reason = error.strerror or error if isinstance(error, OSError) else error
             raise ResultError(f"The results in {self.path} cannot be used: {reason}. {_cure(error)}") from error
 
     def _prepare(self, database: sqlite3.Connection) -> None:
@@ -119,11 +134,8 @@ class RunStore:
 
 def _cure(error: sqlite3.Error | OSError) -> str:
     """What the reader can do about it. Only a file that is broken is to be moved away."""
-    name = "CANTOPEN" if isinstance(error, OSError) else getattr(error, "sqlite_errorname", "")
-    if "BUSY" in name or "LOCKED" in name:
-        return "Another program holds them; try again when it is done."
-    if "FULL" in name:
-        return "Free some disk space."
-    if "READONLY" in name or "CANTOPEN" in name:
-        return "Make the file and its folder writable, or name another folder in KVARN_HOME."
-    return "Move the file away to begin a new one."
+    if isinstance(error, OSError):
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return _CURES["SQLITE_FULL" if is_full else "SQLITE_CANTOPEN"]
+    name = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+    return next((cure for start, cure in _CURES.items() if name.startswith(start)), "Check the disk and try again.")
