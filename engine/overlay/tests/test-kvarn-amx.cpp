@@ -2,6 +2,7 @@
 // Prints one line per broken rule; exits 1 if there was any.
 
 #include "test-kvarn-expect.h"
+#include "test-kvarn-vectors.h"
 
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -9,18 +10,7 @@
 #include "ggml.h"
 
 #include <cstring>
-#include <random>
 #include <vector>
-
-static std::vector<float> normal(int64_t n, unsigned seed) {
-    std::mt19937 engine(seed);
-    std::normal_distribution<float> value;
-    std::vector<float> x(n);
-    for (float & v : x) {
-        v = value(engine);
-    }
-    return x;
-}
 
 static ggml_backend_buffer_type_t amx_buffer_type() {
     ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
@@ -47,9 +37,9 @@ static std::vector<float> product(ggml_backend_t cpu, ggml_backend_buffer_type_t
     ggml_backend_buffer_t memory[] = { ggml_backend_alloc_ctx_tensors_from_buft(kept, buft), ggml_backend_alloc_ctx_tensors(passed, cpu) };
     ggml_backend_buffer_set_usage(memory[0], GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     std::vector<char> stored(ggml_nbytes(weights));
-    ggml_quantize_chunk(type, normal(n_in*n_out, 1).data(), stored.data(), 0, n_out, n_in, nullptr);
+    ggml_quantize_chunk(type, gaussian(n_in*n_out, 1).data(), stored.data(), 0, n_out, n_in, nullptr);
     ggml_backend_tensor_set(weights, stored.data(), 0, stored.size());
-    ggml_backend_tensor_set(inputs, normal(n_in*n_rows, 2).data(), 0, ggml_nbytes(inputs));
+    ggml_backend_tensor_set(inputs, gaussian(n_in*n_rows, 2).data(), 0, ggml_nbytes(inputs));
 
     EXPECT(ggml_backend_graph_compute(cpu, graph) == GGML_STATUS_SUCCESS, "%s", ggml_type_name(type));
     std::vector<float> y(ggml_nelements(outputs));
@@ -60,15 +50,6 @@ static std::vector<float> product(ggml_backend_t cpu, ggml_backend_buffer_type_t
     ggml_free(kept);
     ggml_free(passed);
     return y;
-}
-
-static double relative_error(const std::vector<float> & y, const std::vector<float> & expected) {
-    double error = 0.0, power = 0.0;
-    for (size_t i = 0; i < y.size(); ++i) {
-        error += ((double) y[i] - expected[i])*((double) y[i] - expected[i]);
-        power += (double) expected[i]*expected[i];
-    }
-    return error/power;
 }
 
 int main() {
@@ -84,7 +65,7 @@ int main() {
             ggml_backend_cpu_set_n_threads(cpu, n_threads);
             for (int64_t n_rows : { 1, 2, 33, 70 }) {
                 const auto plain = product(cpu, ggml_backend_cpu_buffer_type(), type, 512, 96, n_rows);
-                const double e = relative_error(product(cpu, amx, type, 512, 96, n_rows), plain);
+                const double e = relative_error(plain, product(cpu, amx, type, 512, 96, n_rows));
                 EXPECT(e < 1e-4, "%s, %d rows, %d threads: %g", ggml_type_name(type), (int) n_rows, n_threads, e);
             }
         }

@@ -2,6 +2,8 @@
 // Prints one line per failed case and a summary; exit code 1 when any case failed. With an argument N, of those only every N-th;
 // the number of rows from which kernels are chosen is run through in full.
 
+#include "test-kvarn-vectors.h"
+
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
@@ -11,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -39,18 +40,8 @@ struct shape {
     }
 };
 
-std::vector<float> normal(size_t n, uint32_t seed) {
-    std::mt19937 generator(seed);
-    std::normal_distribution<float> value(0.0f, 1.0f);
-    std::vector<float> x(n);
-    for (float & v : x) {
-        v = value(generator);
-    }
-    return x;
-}
-
 void fill(ggml_tensor * t, uint32_t seed) {
-    const std::vector<float> x = normal(ggml_nelements(t), seed);
+    const std::vector<float> x = gaussian(ggml_nelements(t), seed);
     if (t->type == GGML_TYPE_F32) {
         memcpy(t->data, x.data(), x.size()*sizeof(float));
     } else {
@@ -125,15 +116,6 @@ struct problem {
     }
 };
 
-double relative_error(const std::vector<float> & ours, const std::vector<float> & reference) {
-    double error = 0.0, power = 0.0;
-    for (size_t i = 0; i < ours.size(); i++) {
-        error += ((double) ours[i] - reference[i])*((double) ours[i] - reference[i]);
-        power += (double) reference[i]*reference[i];
-    }
-    return power == 0.0 ? error : error/power;
-}
-
 // The bound of test-backend-ops, for it allows other roundings than the reference's.
 constexpr double LOOSE = 5e-4;
 
@@ -147,7 +129,7 @@ bool check(ggml_backend_t backend, const shape & s, double bound) {
     const std::vector<float> reference = p.run(backend, 1, true);
     const std::vector<float> ours      = p.run(backend, s.n_threads, false);
     const std::vector<float> again     = p.run(backend, s.n_threads, false);
-    const double error   = relative_error(ours, reference);
+    const double error   = relative_error(reference, ours);
     const bool   is_same = memcmp(ours.data(), again.data(), ours.size()*sizeof(float)) == 0;
     const bool   is_good = error < bound && is_same;  // NaN fails it
     if (!is_good) {

@@ -3,12 +3,12 @@
 // The cache types of kvarn-kv-types.h as our test programs name them, and blocks of them.
 
 #include "test-kvarn-expect.h"
+#include "test-kvarn-vectors.h"
 
 #include "ggml.h"
 #include "ggml-cpu.h"
 
 #include <cstdint>
-#include <random>
 #include <vector>
 
 struct kv_type {
@@ -35,14 +35,4 @@ static inline std::vector<uint8_t> encoded(const kv_type & t, const std::vector<
     const auto from_float = reference ? ggml_get_type_traits(t.type)->from_float_ref : ggml_get_type_traits_cpu(t.type)->from_float;
     from_float(x.data(), bytes.data(), x.size());
     return bytes;
-}
-
-static inline std::vector<float> gaussian(size_t n, unsigned seed, float sigma = 1.0f) {
-    std::mt19937 engine(seed);
-    std::normal_distribution<float> normal(0.0f, sigma);
-    std::vector<float> x(n);
-    for (float & v : x) {
-        v = normal(engine);
-    }
-    return x;
 }

@@ -34,15 +34,6 @@ static std::vector<float> round_trip(const kv_type & t, const std::vector<float>
     return decoded(t, encoded(t, x));
 }
 
-static double relative_error(const std::vector<float> & x, const std::vector<float> & y) {
-    double error = 0, energy = 0;
-    for (size_t i = 0; i < x.size(); ++i) {
-        error  += ((double) x[i] - y[i])*((double) x[i] - y[i]);
-        energy += (double) x[i]*x[i];
-    }
-    return error/energy;
-}
-
 static void test_traits() {
     for (const auto & t : kv_types) {
         EXPECT(strcmp(ggml_type_name(t.type), t.name) == 0, "%s", ggml_type_name(t.type));
